@@ -1,0 +1,108 @@
+"""Devices are declared: levels of memory and compute, peak rates, a default target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from pruner.errors import DeviceError
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level, innermost first: registers and lanes, private cache and core, memory and cores.
+
+    unit: what computes in parallel here, in words (lane, core, …).
+    capacity: bytes of one unit's memory at this level (0 = unbounded).
+    bandwidth: bytes per second of the whole level.
+    units: how many compute in parallel inside one unit of the next level out.
+    shared: all units use one memory of that capacity, instead of one each.
+    """
+
+    name: str
+    unit: str
+    capacity: int
+    bandwidth: float
+    units: int
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Device:
+    """levels: innermost first. peak: operations (multiply and add count as two) per second by data type.
+    transaction: bytes moved by one memory transaction. target: the default TVM target as a dict.
+    launch: seconds that starting and joining one parallel loop or kernel takes.
+    fingerprint: what makes two machines the same for measurements (CPU model, cores, vector flags, TVM
+    and LLVM versions); empty for a declared device. notes: what `auto` had to assume, in words.
+
+    A CPU's levels are registers (lanes of a vector), l1 (pipes of a core), l2 (cores), l3 where there is
+    one, and memory; `frequency` is in Hz."""
+
+    name: str
+    kind: str
+    levels: tuple[Level, ...]
+    peak: Mapping[str, float]
+    transaction: int
+    frequency: float
+    cores: int
+    target: Mapping[str, object]
+    launch: float = 0.0
+    fingerprint: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, name: str) -> Device:
+        """A declared device by name, or `auto`. Raises DeviceError with the list of names."""
+        if name == "auto":
+            return cls.auto()
+        if name not in declared():
+            raise DeviceError(f"unknown device {name}: accepted are auto, {', '.join(declared())}")
+        text = resources.files(__package__).joinpath("devices", f"{name}.yaml").read_text("utf-8")
+        return cls.parse(name, yaml.safe_load(text))
+
+    @classmethod
+    def parse(cls, name: str, description: Mapping[str, Any]) -> Device:
+        """The device a YAML file describes. Raises DeviceError naming what is missing or unknown."""
+        try:
+            fields = dict(description)
+            levels = tuple(Level(**level) for level in fields.pop("levels"))
+            device = cls(name=name, levels=levels, **fields)
+        except (KeyError, TypeError) as error:
+            raise DeviceError(
+                f"device {name} is incomplete: {error}; see pruner/analyzer/devices/x86-64.yaml"
+            ) from None
+        if len(levels) < 3 or any(level.units < 1 or level.capacity < 0 for level in levels):
+            raise DeviceError(f"device {name}: give at least three levels, innermost first, units from 1")
+        return device
+
+    @classmethod
+    def auto(cls) -> Device:
+        """The machine this runs on; peak and bandwidth come from a short calibration that is cached."""
+        from pruner.analyzer.host import describe_host  # it needs this module
+
+        return describe_host()
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of one vector register: the lanes are 4 bytes each."""
+        return 4 * self.levels[0].units
+
+    @property
+    def registers(self) -> int:
+        """Vector registers of a core."""
+        return self.levels[0].capacity // self.vector_bytes
+
+    @property
+    def private(self) -> Level:
+        """The largest memory that a core does not share."""
+        return [level for level in self.levels if not level.shared][-1]
+
+
+def declared() -> list[str]:
+    """The names of the declared devices."""
+    files = resources.files(__package__).joinpath("devices").iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))

@@ -1,0 +1,65 @@
+"""The contract of verifiers: learned models that rank drafted candidates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.errors import ConfigError
+from pruner.features.batch import FeatureBatch
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Measured candidates.
+
+    features: one batch of n candidates per feature name.
+    labels: float64[n], best latency of the task / latency; 0 for a failure.
+    group: int64[n], the task of each; ranking compares within a group only.
+    order: int64[n], position in which they were measured.
+    """
+
+    features: Mapping[str, FeatureBatch]
+    labels: NDArray[np.float64]
+    group: NDArray[np.int64]
+    order: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class Verifier(ABC):
+    """Predicts which candidates are fast. Until `fitted`, the draft's order stands in for it."""
+
+    features: tuple[str, ...] = ()
+    fitted: bool = False
+
+    @abstractmethod
+    def fit(self, training_set: TrainingSet) -> None:
+        """Learns from scratch."""
+
+    @abstractmethod
+    def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
+        """A score per candidate, float64[n]; higher is better."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Numbers, arrays and JSON values only."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Raises ConfigError when the state belongs to another model, feature version or shape."""
+
+
+def check_model(state: Mapping[str, Any], model: str) -> None:
+    """Raises ConfigError unless the state was made by the named kind of model."""
+    if state.get("model") != model:
+        given = state.get("model", "no known model")
+        raise ConfigError(
+            f"the checkpoint holds {given}; this verifier accepts {model}: choose that verifier"
+        )

@@ -1,0 +1,58 @@
+"""What a verifier sees: ragged rows of numbers that carry their name, version and width."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.search.candidate import Candidate
+from pruner.search.population import Population
+
+
+@dataclass(frozen=True)
+class FeatureBatch:
+    """Features of n candidates.
+
+    values: `rows x width` float32; candidate i owns rows offsets[i] to offsets[i + 1].
+    offsets: int64[n + 1], offsets[0] = 0.
+    """
+
+    values: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+    name: str
+    version: int
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @staticmethod
+    def concat(parts: Sequence[FeatureBatch]) -> FeatureBatch:
+        """The candidates of all parts, in order; at least one part, all by one extractor."""
+        ends = np.cumsum([0, *(len(part.values) for part in parts)])
+        offsets = [part.offsets[1:] + end for part, end in zip(parts, ends, strict=False)]
+        return FeatureBatch(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([np.zeros(1, dtype=np.int64), *offsets]),
+            parts[0].name,
+            parts[0].version,
+        )
+
+
+class FeatureExtractor(ABC):
+    """Turns candidates into numbers. `columns` has one line per column, in order; `materialised` says
+    that it reads the materialised program instead of the decisions."""
+
+    name: str
+    version: int
+    columns: tuple[str, ...]
+    materialised: ClassVar[bool] = False
+
+    @abstractmethod
+    def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
+        """Features of the candidates, in order. Raises RejectedError if one cannot be materialised and
+        the extractor needs the materialised program."""

@@ -1,0 +1,1 @@
+"""Thin adapters through which TVM's own tuners can use this package."""

@@ -1,0 +1,75 @@
+"""One clock for every second of a run.
+
+`with stage("draft"):` bills the time inside to the active clock. Stages nest: the inner one pauses the
+outer one, so the stages add up to the time they cover and never count a second twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+STAGES = ("draft", "features", "predict", "materialise", "build", "run", "fit", "other")
+
+_active: ContextVar[Clock | None] = ContextVar("pruner_clock", default=None)
+
+
+class Clock:
+    """Seconds by stage since it was made; what no stage claims is `other`."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._spent = dict.fromkeys(STAGES, 0.0)
+        self._stack: list[str] = []
+        self._mark = self._start
+
+    @contextmanager
+    def running(self) -> Iterator[Clock]:
+        """Makes this clock the one that `stage` bills to."""
+        token = _active.set(self)
+        try:
+            yield self
+        finally:
+            _active.reset(token)
+
+    def _switch(self) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            self._spent[self._stack[-1]] += now - self._mark
+        self._mark = now
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Bills the time inside to `name`, one of STAGES."""
+        self._switch()
+        self._stack.append(name)
+        try:
+            yield
+        finally:
+            self._switch()
+            self._stack.pop()
+
+    def elapsed(self) -> float:
+        """Wall seconds since the clock was made."""
+        return time.perf_counter() - self._start
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds by stage, `other` being the unclaimed rest, and their `total`."""
+        self._switch()
+        total = self.elapsed()
+        spent = dict(self._spent)
+        spent["other"] += total - sum(spent.values())
+        return {**spent, "total": total}
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Bills the time inside to the active clock's stage; without an active clock it does nothing."""
+    clock = _active.get()
+    if clock is None:
+        yield
+        return
+    with clock.stage(name):
+        yield

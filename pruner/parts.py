@@ -1,0 +1,40 @@
+"""What a run is assembled from, and how long it may go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pruner.adapt.rule import AdaptationRule
+from pruner.analyzer.device import Device
+from pruner.analyzer.draft import DraftModel
+from pruner.costmodel.verifier import Verifier
+from pruner.errors import ConfigError
+from pruner.search.strategy import SearchStrategy
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The exchangeable components of a run."""
+
+    device: Device
+    draft: DraftModel
+    verifier: Verifier
+    search: SearchStrategy
+    adapt: AdaptationRule
+
+
+@dataclass(frozen=True)
+class Budget:
+    """trials: candidates to measure, `batch` a round; minutes: of wall time, None = no limit."""
+
+    trials: int
+    batch: int
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "batch"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{name}={value} is not accepted: give a whole number of at least 1.")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ConfigError(f"minutes={self.minutes} is not accepted: give a number above 0, or None.")

@@ -1,0 +1,133 @@
+"""The TVM database of a run, derived from its journal, and the way back from it to a running program."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tvm import compile as tvm_compile
+from tvm import runtime
+from tvm.ir import IRModule
+from tvm.s_tir import Schedule
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
+from tvm.s_tir.meta_schedule.database import JSONDatabase, Workload
+from tvm.target import Target
+
+from pruner._tvm import fast_intrinsics
+from pruner.errors import ConfigError
+from pruner.measure.inputs import Inputs
+from pruner.measure.program import arguments_of
+from pruner.records.journal import Contents, Trial
+from pruner.workload import Task
+
+WORKLOADS = "database_workload.json"
+RECORDS = "database_tuning_record.json"
+
+
+def trace_json(schedule: Schedule) -> list[Any]:
+    """The schedule's whole trace, post-processing included, as plain JSON values."""
+    trace: list[Any] = plain(schedule.trace.as_json())
+    return trace
+
+
+def plain(value: Any) -> Any:
+    """TVM's containers and immediates as the Python values `json` can write."""
+    if isinstance(value, bool):
+        return int(value)  # as TVM's own files hold it
+    if value is None or isinstance(value, (int, float)):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping) or hasattr(value, "items"):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "value"):
+        return value.value  # IntImm and FloatImm
+    return [plain(item) for item in value]
+
+
+def write_database(work_dir: str | os.PathLike[str], task: Task, contents: Contents) -> None:
+    """Writes the run's two database files anew; each appears whole or not at all.
+
+    Trials that failed, or that a confirmation found wrong, are not entered: TVM would take a stand-in
+    latency for a time. A trial that claims to be faster than the run's best, but was not timed again, is
+    left out too, so that TVM's query finds the program that was confirmed; the journal keeps it.
+    """
+    folder = Path(work_dir)
+    target = plain(task.target.export())
+    args_info = [plain(info.as_json()) for info in ArgInfo.from_entry_func(task.mod, True)]
+    records = [[0, [trial.trace, [trial.latency_s], target, args_info]] for trial in _entered(contents)]
+    _replace(folder / WORKLOADS, [plain(Workload(task.mod).as_json())])
+    _replace(folder / RECORDS, records)
+
+
+def _entered(contents: Contents) -> list[Trial]:
+    valid = [trial for trial in contents.confirmed() if trial.failure is None and trial.latency_s is not None]
+    best = contents.best()
+    if best is None or best.latency_s is None:
+        return valid
+    floor = best.latency_s
+    kept = [t for t in valid if t.latency_s is not None and t.latency_s >= floor]
+    # First in the file: TVM takes the first of equals.
+    return sorted(kept, key=lambda trial: trial.trial != best.trial)
+
+
+def _replace(path: Path, lines: list[Any]) -> None:
+    """One JSON value a line. TVM cannot load a file with a blank or unfinished line."""
+    draft = path.with_name(f".{path.name}.part")
+    with draft.open("w", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(line, allow_nan=False)}\n" for line in lines)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+@dataclass(frozen=True)
+class TunedProgram:
+    """The best program of a run. latency_s: as the run timed it."""
+
+    mod: IRModule
+    target: Target
+    schedule: Schedule
+    latency_s: float
+
+    @cached_property
+    def compiled(self) -> runtime.Module:
+        """The machine code; its entry function is `main`."""
+        return tvm_compile(self.schedule.mod, target=self.target).mod
+
+    def __call__(self, *arguments: runtime.Tensor) -> None:
+        """Runs it once; results are written to the output arguments."""
+        self.compiled["main"](*arguments)
+
+    def arguments(self) -> list[Any]:
+        """Arguments of the right shapes and types: random numbers, the outputs overwritten by a call."""
+        return Inputs().call_arguments(arguments_of(self.mod))
+
+
+def load(work_dir: str | os.PathLike[str]) -> TunedProgram:
+    """The best program of a run's folder. Raises ConfigError when it holds none."""
+    folder = Path(work_dir)
+    missing = [name for name in (WORKLOADS, RECORDS) if not (folder / name).is_file()]
+    if missing:
+        raise ConfigError(
+            f"{work_dir} has no {' and no '.join(missing)}. Give the work_dir of a finished run."
+        )
+    if '"Tensorize"' in (folder / RECORDS).read_text(encoding="utf-8"):
+        fast_intrinsics()
+    database = JSONDatabase(work_dir=str(folder))
+    records = [record for record in database.get_all_tuning_records() if record.run_secs]
+    if not records:
+        raise ConfigError(f"{work_dir} holds no program that ran. Tune again with more trials.")
+    best = min(records, key=_mean)
+    schedule = database.query_schedule(best.workload.mod, best.target, "main")
+    return TunedProgram(best.workload.mod, best.target, schedule, _mean(best))
+
+
+def _mean(record: Any) -> float:
+    return float(np.mean([float(seconds) for seconds in record.run_secs]))

@@ -1,0 +1,34 @@
+"""The versions that a measurement depends on."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+# What we call it, and the distributions that may provide it.
+_DISTRIBUTIONS = {
+    "tvm": ("apache-tvm",),
+    "tvm-ffi": ("apache-tvm-ffi",),
+    "xgboost": ("xgboost-cpu", "xgboost"),
+    "numpy": ("numpy",),
+}
+
+
+def versions() -> dict[str, str]:
+    """Versions of pruner, Python, TVM, its FFI and LLVM, XGBoost and numpy; what is not there is 'none'."""
+    from tvm.target import codegen
+
+    from pruner import __version__
+
+    found = {"pruner": __version__, "python": platform.python_version()}
+    for name, distributions in _DISTRIBUTIONS.items():
+        found[name] = next((v for v in map(_version, distributions) if v), "none")
+    found["llvm"] = str(codegen.llvm_version_major())
+    return found
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,185 @@
+"""What a run leaves for people: the tuning curve as a table and a picture, the summary, the final table."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from pruner.measure.clock import STAGES
+from pruner.records.journal import Contents
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CURVE = ("trial", "round", "elapsed_s", "latency_s", "best_s", "failure")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run in numbers, as summary.json holds it.
+
+    baseline_s, best_s: latency of the untuned and of the best program in seconds, None where there is none.
+    correct: whether the best program's output equals the untuned program's; None where it was not compared.
+    candidates: explored, drafted, verified, measured. seconds: by stage, and their total.
+    failures: failed trials by kind; their sum is `failed`.
+    """
+
+    workload: str
+    target: dict[str, Any]
+    device: str
+    threads: int
+    trials: int
+    failed: int
+    failures: dict[str, int]
+    baseline_s: float | None
+    best_s: float | None
+    correct: bool | None
+    candidates: dict[str, int]
+    seconds: dict[str, float]
+    versions: dict[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        contents: Contents,
+        *,
+        correct: bool | None,
+        candidates: Mapping[str, int],
+        seconds: Mapping[str, float],
+    ) -> Summary:
+        """The summary of a journal and of what the journal does not hold."""
+        trials = contents.confirmed()
+        failures = Counter(trial.failure for trial in trials if trial.failure is not None)
+        best = contents.best()
+        header = contents.header
+        return cls(
+            workload=header.workload,
+            target=header.target,
+            device=header.device,
+            threads=header.threads,
+            trials=len(trials),
+            failed=sum(failures.values()),
+            failures=dict(sorted(failures.items())),
+            baseline_s=contents.baseline.latency_s if contents.baseline else None,
+            best_s=best.latency_s if best else None,
+            correct=correct,
+            candidates=dict(candidates),
+            seconds=dict(seconds),
+            versions=header.versions,
+        )
+
+    def write(self, work_dir: str | os.PathLike[str]) -> None:
+        """Writes summary.json."""
+        text = json.dumps(asdict(self), indent=2, allow_nan=False)
+        (Path(work_dir) / "summary.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+def curve(contents: Contents) -> pd.DataFrame:
+    """One row a trial, columns CURVE: latencies in seconds as measured in the run, NaN for a failure; best_s
+    is the lowest so far, a program later found wrong not counted."""
+    import pandas as pd
+
+    wrong = {c.trial for c in contents.confirmations if c.failure == "wrong"}
+    rows = [
+        (t.trial, t.round, t.elapsed_s, t.latency_s, None if t.trial in wrong else t.latency_s, t.failure)
+        for t in contents.trials
+    ]
+    frame = pd.DataFrame(rows, columns=list(CURVE))
+    frame = frame.astype({"elapsed_s": float, "latency_s": float, "best_s": float, "failure": object})
+    frame.loc[frame["trial"].isin(wrong), "failure"] = "wrong"
+    # cummin leaves a gap at a failure: the best before it still stands.
+    frame["best_s"] = frame["best_s"].cummin().ffill()
+    return frame
+
+
+def write_curve(work_dir: str | os.PathLike[str], contents: Contents) -> None:
+    """Writes curve.csv and curve.png: best latency against trials and against seconds."""
+    frame = curve(contents)
+    folder = Path(work_dir)
+    frame.to_csv(folder / "curve.csv", index=False)
+    _draw(frame, contents, folder / "curve.png")
+
+
+def _draw(frame: pd.DataFrame, contents: Contents, path: Path) -> None:
+    # Figure and canvas without pyplot: no global state, no display needed.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 2, sharey=True)
+    scale, unit = _unit(frame["best_s"].min() if frame["best_s"].notna().any() else None)
+    baseline = contents.baseline.latency_s if contents.baseline else None
+    for axis, column, label in zip(axes, ("trial", "elapsed_s"), ("trials", "seconds"), strict=True):
+        axis.plot(frame[column], frame["latency_s"] * scale, ".", color="0.7", label="measured")
+        axis.step(frame[column], frame["best_s"] * scale, where="post", color="C0", label="best")
+        if baseline is not None:
+            axis.axhline(baseline * scale, color="C3", linestyle="--", label="untuned")
+        axis.set_xlabel(label)
+        axis.set_xlim(left=0)
+        axis.grid(alpha=0.3)
+    if frame["latency_s"].notna().any():
+        axes[0].set_yscale("log")
+        axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes[0].yaxis.set_minor_formatter(NullFormatter())
+    axes[0].set_ylabel(f"latency ({unit})")
+    axes[1].legend()
+    figure.suptitle(f"{contents.header.workload} on {contents.header.device}")
+    figure.savefig(path, dpi=120)
+
+
+def final_table(summary: Summary) -> Table:
+    """The run's result: latencies, speed-up, trials, failures by kind, seconds by stage."""
+    table = Table(title=f"{summary.workload} on {summary.device}", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row("untuned", latency(summary.baseline_s))
+    table.add_row("best", latency(summary.best_s))
+    if summary.baseline_s and summary.best_s:
+        table.add_row("speed-up", f"{summary.baseline_s / summary.best_s:.2f}x")
+    verdict = {True: "equals the untuned program's", False: "DIFFERS", None: "not compared"}
+    table.add_row("output", verdict[summary.correct])
+    table.add_row("trials", str(summary.trials))
+    kinds = ", ".join(f"{count} {kind}" for kind, count in summary.failures.items())
+    table.add_row("failed", kinds or "none")
+    table.add_row("candidates", ", ".join(f"{n:,} {name}" for name, n in summary.candidates.items()))
+    total = summary.seconds.get("total", 0.0)
+    spent = {stage: summary.seconds[stage] for stage in STAGES if summary.seconds.get(stage)}
+    shares = [f"{stage} {s:.1f} s ({s / total:.0%})" for stage, s in spent.items() if total]
+    table.add_row("time", "\n".join([*shares, f"total {total:.1f} s"]))
+    return table
+
+
+def load_command(work_dir: str | os.PathLike[str], threads: int) -> str:
+    """A shell line whose Python loads the best program and runs it with the threads it was tuned for."""
+    folder = str(Path(work_dir).resolve())
+    code = (
+        f"from pruner.records.database import load; best = load({folder!r}); "
+        "arguments = best.arguments(); best(*arguments); print(arguments[-1])"
+    )
+    return f"TVM_NUM_THREADS={threads} python -c {shlex.quote(code)}"
+
+
+def latency(seconds: float | None) -> str:
+    """Seconds in the unit that suits them, '-' for none."""
+    if seconds is None:
+        return "-"
+    scale, unit = _unit(seconds)
+    return f"{seconds * scale:.4g} {unit}"
+
+
+def _unit(seconds: float | None) -> tuple[float, str]:
+    """The factor and name of the unit that shows this latency well."""
+    if seconds is None or seconds >= 1:
+        return 1.0, "s"
+    return (1e3, "ms") if seconds >= 1e-3 else (1e6, "us")

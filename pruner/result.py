@@ -1,0 +1,41 @@
+"""What a run found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import tvm
+from tvm.s_tir.meta_schedule.database import JSONDatabase
+
+from pruner.records.database import TunedProgram, load
+from pruner.report import Summary
+from pruner.workload import Task
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a run found. summary: as in summary.json. curve: one row a trial (see report.curve).
+    interrupted: it was cut short; then the best program was not confirmed."""
+
+    task: Task
+    work_dir: Path
+    summary: Summary
+    curve: pd.DataFrame
+    interrupted: bool = False
+
+    @property
+    def best(self) -> TunedProgram | None:
+        """The best program, or None when no candidate ran."""
+        return load(self.work_dir) if self.summary.best_s is not None else None
+
+    @property
+    def database(self) -> JSONDatabase:
+        """The run as a TVM database."""
+        return JSONDatabase(work_dir=str(self.work_dir))
+
+    def compile(self) -> tvm.runtime.Module:
+        """The best program's machine code, entry function `main`; the untuned program's when none ran."""
+        best = self.best
+        return best.compiled if best is not None else tvm.compile(self.task.mod, target=self.task.target).mod

@@ -1,0 +1,131 @@
+"""Index expressions of TVM as `Linear` forms over loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tvm import tirx
+from tvm.ir import Expr, Var
+
+from pruner.search.nest import Extent, Floor, Linear, Loop
+from pruner.search.symbols import choose, equal, negative, same
+
+
+class NotAffine(Exception):
+    """An index that is no sum of loops, floor divisions and remainders (a table look-up, say)."""
+
+
+def is_zero(value: Extent) -> bool:
+    """Whether a coefficient is the number 0 in every row."""
+    return isinstance(value, int) and value == 0
+
+
+def constant(value: Extent) -> Linear:
+    """A form without loops."""
+    return Linear({}, value)
+
+
+def add(a: Linear, b: Linear, factor: Extent = 1) -> Linear:
+    """`a + factor * b`."""
+    terms = dict(a.terms)
+    for term, coefficient in b.terms.items():
+        total = terms.get(term, 0) + factor * coefficient
+        if is_zero(total):
+            terms.pop(term, None)
+        else:
+            terms[term] = total
+    return Linear(terms, a.const + factor * b.const)
+
+
+def scale(a: Linear, factor: Extent) -> Linear:
+    """`factor * a`."""
+    if is_zero(factor):
+        return constant(0)
+    return Linear({term: factor * coefficient for term, coefficient in a.terms.items()}, factor * a.const)
+
+
+def is_multiple(value: Extent, of: int) -> bool:
+    """Whether a coefficient is a multiple of an int in every row."""
+    return equal(value % of, 0)
+
+
+def floor_term(inner: Linear, divisor: Extent, remainder: bool) -> Linear:
+    """`inner // divisor` or `inner % divisor`, without a floor term where the division is exact or the
+    value provably stays below the divisor."""
+    if isinstance(divisor, int):
+        if divisor == 1:
+            return constant(0) if remainder else inner
+        rest = {t: c for t, c in inner.terms.items() if not is_multiple(c, divisor)}
+        whole = {t: c // divisor for t, c in inner.terms.items() if t not in rest}
+        if not rest and isinstance(inner.const, int):
+            return constant(inner.const % divisor) if remainder else Linear(whole, inner.const // divisor)
+        tail = Linear(rest, inner.const)
+        low, high = extremes(tail)
+        if isinstance(low, int) and isinstance(high, int) and low >= 0 and high < divisor:
+            return tail if remainder else Linear(whole)
+        if whole:
+            form = floor_term(tail, divisor, remainder)
+            return form if remainder else add(form, Linear(whole))
+    return Linear({Floor(inner, divisor, remainder): 1})
+
+
+def extremes(form: Linear) -> tuple[Extent, Extent]:
+    """Smallest and largest value over all loops."""
+    low = high = form.const
+    for term, coefficient in form.terms.items():
+        first: Extent
+        last: Extent
+        if isinstance(term, Loop):
+            first, last = 0, term.extent - 1
+        else:
+            low_in, high_in = extremes(term.inner)
+            first, last = low_in // term.divisor, high_in // term.divisor
+            if term.remainder:
+                inside = same(first, last)
+                first = choose(inside, low_in - first * term.divisor, 0)
+                last = choose(inside, high_in - last * term.divisor, term.divisor - 1)
+        if negative(coefficient):
+            first, last = last, first
+        low, high = low + coefficient * first, high + coefficient * last
+    return low, high
+
+
+def substitute(form: Linear, values: Mapping[Loop, Linear]) -> Linear:
+    """The form with loops replaced, inside floor terms too."""
+    result = constant(form.const)
+    for term, coefficient in form.terms.items():
+        if isinstance(term, Loop):
+            value = values[term] if term in values else Linear({term: 1})
+        else:
+            value = floor_term(substitute(term.inner, values), term.divisor, term.remainder)
+        result = add(result, value, coefficient)
+    return result
+
+
+def parse_index(expr: Expr, lookup: Callable[[Var], Linear]) -> Linear:
+    """The form of an index expression; `lookup` gives the form of a variable.
+
+    Raises NotAffine for anything but sums, differences, constant multiples, floor divisions and
+    remainders by a constant."""
+    match expr:
+        case tirx.IntImm():
+            return constant(int(expr.value))
+        case Var():
+            return lookup(expr)
+        case tirx.Add():
+            return add(parse_index(expr.a, lookup), parse_index(expr.b, lookup))
+        case tirx.Sub():
+            return add(parse_index(expr.a, lookup), parse_index(expr.b, lookup), -1)
+        case tirx.Cast():
+            return parse_index(expr.value, lookup)
+        case tirx.Mul():
+            a, b = parse_index(expr.a, lookup), parse_index(expr.b, lookup)
+            if not b.terms:
+                return scale(a, b.const)
+            if not a.terms:
+                return scale(b, a.const)
+        case tirx.FloorDiv() | tirx.FloorMod():
+            a, b = parse_index(expr.a, lookup), parse_index(expr.b, lookup)
+            if not b.terms and isinstance(b.const, int) and b.const > 0:
+                return floor_term(a, b.const, isinstance(expr, tirx.FloorMod))
+    raise NotAffine(str(expr))

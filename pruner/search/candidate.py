@@ -1,0 +1,97 @@
+"""A candidate: one schedule that can be materialised."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tvm_ffi
+from numpy.typing import NDArray
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
+
+from pruner.errors import RejectedError
+from pruner.search.materialise import Materialiser
+from pruner.workload import Task
+
+if TYPE_CHECKING:
+    from pruner.search.space import Space
+
+
+class Candidate(ABC):
+    """One program of a space. Candidates with the same `key` are the same program."""
+
+    key: bytes
+
+    @abstractmethod
+    def materialise(self) -> Schedule:
+        """The schedule after TVM's post-processors, made once and kept.
+
+        Raises RejectedError when a primitive or a post-processor refuses it."""
+
+    @property
+    def trace(self) -> Trace:
+        """The decided trace without post-processing, as MetaSchedule databases hold it."""
+        return self.materialise().trace.simplified(remove_postproc=True)
+
+
+class RowCandidate(Candidate):
+    """A row of a space.
+
+    Args:
+        space: where the row is from.
+        sketch_id: its sketch.
+        row: int64[space.width], its decisions.
+    """
+
+    def __init__(self, space: Space, sketch_id: int, row: NDArray[np.int64]) -> None:
+        self.space = space
+        self.sketch_id = sketch_id
+        self.row = row
+        self.key = np.concatenate([[np.int64(sketch_id)], row]).tobytes()
+        self._schedule: Schedule | None = None
+
+    def materialise(self) -> Schedule:
+        if self._schedule is None:
+            decided = self.space.sketches[self.sketch_id].decided(self.row)
+            self._schedule = self.space.materialiser.materialise(decided)
+        return self._schedule
+
+
+class TraceCandidate(Candidate):
+    """A decided trace of a task, for strategies that bring their own traces. Its key is the structural hash
+    of the materialised program, or a digest of the trace where TVM refuses it."""
+
+    def __init__(self, task: Task, trace: Trace) -> None:
+        self.task = task
+        self._decided = trace
+        self._schedule: Schedule | None = None
+
+    @classmethod
+    def of(cls, task: Task, schedule: Schedule) -> TraceCandidate:
+        """The candidate of a schedule that is post-processed already."""
+        candidate = cls(task, schedule.trace)
+        candidate._schedule = schedule
+        return candidate
+
+    def materialise(self) -> Schedule:
+        if self._schedule is None:
+            self._schedule = _materialiser(self.task).materialise(self._decided)
+        return self._schedule
+
+    @cached_property
+    def key(self) -> bytes:  # type: ignore[override]  # computed late: it needs the program
+        try:
+            return (int(tvm_ffi.structural_hash(self.materialise().mod)) % 2**64).to_bytes(8, "little")
+        except RejectedError:
+            text = json.dumps(self._decided.as_json(True), default=lambda boxed: boxed.value)
+            return hashlib.sha256(text.encode()).digest()
+
+
+@lru_cache(maxsize=8)
+def _materialiser(task: Task) -> Materialiser:
+    return Materialiser(task)

@@ -1,0 +1,108 @@
+"""The latent schedule explorer: genetic search with a formula as fitness (Pruner, algorithm 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.search.population import Population
+from pruner.search.space import Space
+
+# Predicted cost of each row, float64[n]; lower is better, inf = never keep.
+Fitness = Callable[[Population], NDArray[np.float64]]
+
+# Four generations of 2,000 make the 8,000 rows a round of the paper's settings.
+GENERATIONS = 4
+# Share of children that also mix the genes of two parents.
+CROSSOVER = 0.3
+# A generation without a new row means that the reachable space is used up; a few may be bad luck.
+BARREN = 3
+
+
+def explore(
+    space: Space,
+    fitness: Fitness,
+    *,
+    explored: int,
+    size: int,
+    measured: NDArray[np.uint64],
+    seeds: Population | None,
+    rng: np.random.Generator,
+) -> tuple[Population, int]:
+    """Scores `explored` distinct rows and keeps the `size` best that were never measured, best first.
+
+    The archive is elitist: it holds the best rows of all generations, and parents are drawn from it and
+    from the current generation together. A space of at most `explored` rows is enumerated.
+
+    Args:
+        measured: hashes of rows that must not be kept; they may still be parents.
+        seeds: rows put into the first generation, the best measured ones for instance.
+
+    Returns the archive and the number of distinct rows scored.
+    """
+    everything = space.enumerate(explored)
+    if everything is not None:
+        best, _ = _best(everything, _score(space, fitness, everything), size, measured)
+        return best, len(everything)
+
+    generation = max(1, explored // GENERATIONS)
+    rows = space.sample(generation, rng)
+    if seeds is not None and len(seeds):
+        rows = Population.concat([seeds, rows])
+    seen = np.empty(0, dtype=np.uint64)
+    archive: Population | None = None
+    scores = np.empty(0)
+    barren = 0
+    while True:
+        rows = _new(space.unique(rows), seen)[: explored - len(seen)]
+        seen = np.concatenate([seen, rows.hashes()])
+        costs = _score(space, fitness, rows)
+        both = rows if archive is None else Population.concat([archive, rows])
+        costs = np.concatenate([scores, costs])
+        parents = _tournament(costs, generation, rng)
+        archive, scores = _best(both, costs, size, measured)
+        barren = 0 if len(rows) else barren + 1
+        if len(seen) >= explored or barren == BARREN:
+            return archive, len(seen)
+        rows = _children(space, both, parents, rng)
+
+
+def _score(space: Space, fitness: Fitness, rows: Population) -> NDArray[np.float64]:
+    """Fitness of the rows TVM accepts, inf for the others."""
+    costs = np.full(len(rows), np.inf)
+    legal = space.legal(rows)
+    if legal.any():
+        costs[legal] = fitness(rows[legal])
+    return costs
+
+
+def _new(rows: Population, seen: NDArray[np.uint64]) -> Population:
+    return rows[~np.isin(rows.hashes(), seen)]
+
+
+def _best(
+    rows: Population, costs: NDArray[np.float64], size: int, measured: NDArray[np.uint64]
+) -> tuple[Population, NDArray[np.float64]]:
+    keep = np.flatnonzero(np.isfinite(costs) & ~np.isin(rows.hashes(), measured))
+    keep = keep[np.argsort(costs[keep], kind="stable")[:size]]
+    return rows[keep], costs[keep]
+
+
+def _tournament(costs: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """n winners of contests of two; rows that cannot run (inf) lose against any other."""
+    pairs = rng.integers(len(costs), size=(n, 2))
+    winners: NDArray[np.int64] = pairs[np.arange(n), np.argmin(costs[pairs], axis=1)]
+    return winners
+
+
+def _children(
+    space: Space, rows: Population, parents: NDArray[np.int64], rng: np.random.Generator
+) -> Population:
+    """Every child is mutated; some are crossed with another winner first."""
+    mothers = rows[parents]
+    fathers = rows[rng.permutation(parents)]
+    crossed = rng.random(len(parents)) < CROSSOVER
+    mixed = space.crossover(mothers[crossed], fathers[crossed], rng)
+    return space.mutate(Population.concat([mixed, mothers[~crossed]]), rng)

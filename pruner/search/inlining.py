@@ -1,0 +1,150 @@
+"""`compute_inline` and `reverse_compute_inline` on a `Program`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pruner.search.affine import add, constant, substitute
+from pruner.search.dependence import consumers, producers
+from pruner.search.nest import Access, Floor, Linear, Loop
+from pruner.search.program import Block, Program, Region, UnsupportedSketch
+from pruner.search.symbols import equal
+
+
+def compute_inline(program: Program, block: Block) -> None:
+    """Puts the block's value wherever it is read."""
+    target = block.writes[0]
+    for user in consumers(program, block):
+        program.replace_block(user, _inlined(user, block, target))
+    program.remove(block)
+
+
+def _inlined(user: Block, block: Block, target: Access) -> Block:
+    reads: list[tuple[Access, int]] = []
+    regions: list[Region] = []
+    ops = dict(user.ops)
+    for read, times in zip(user.reads, user.loads, strict=True):
+        if read.buffer is not target.buffer:
+            reads.append((read, times))
+            continue
+        values: dict[Loop, Linear] = {}
+        for index, form in zip(target.index, read.index, strict=True):
+            for term in index.terms:
+                assert isinstance(term, Loop)
+                values[term] = form
+        for axis in block.axes:
+            values.setdefault(axis.domain, constant(0))
+        for inner, count in zip(block.reads, block.loads, strict=True):
+            moved = tuple(substitute(form, values) for form in inner.index)
+            reads.append((Access(inner.buffer, moved), times * count))
+        for region in block.read_regions:
+            least = tuple(substitute(form, values) for form in region.least)
+            regions.append(replace(region, least=least))
+        for kind, count in block.ops.items():
+            ops[kind] = ops.get(kind, 0) + times * count
+    kept = [r for r in user.read_regions if r.buffer is not target.buffer]
+    accesses, loads = _distinct(reads)
+    return replace(user, reads=accesses, loads=loads, read_regions=_hulls([*kept, *regions]), ops=ops)
+
+
+def _same_form(a: Linear, b: Linear) -> bool:
+    gap = add(a, b, -1)
+    if isinstance(gap.const, int) and gap.const == 0 and not gap.terms:
+        return True
+    floors_a = [(t, c) for t, c in a.terms.items() if isinstance(t, Floor)]
+    floors_b = [(t, c) for t, c in b.terms.items() if isinstance(t, Floor)]
+    rest_a = Linear({t: c for t, c in a.terms.items() if isinstance(t, Loop)}, a.const)
+    rest_b = Linear({t: c for t, c in b.terms.items() if isinstance(t, Loop)}, b.const)
+    if not floors_a or len(floors_a) != len(floors_b) or not _same_form(rest_a, rest_b):
+        return False
+    return all(
+        equal(x, y)
+        and f.remainder == g.remainder
+        and equal(f.divisor, g.divisor)
+        and _same_form(f.inner, g.inner)
+        for (f, x), (g, y) in zip(floors_a, floors_b, strict=True)
+    )
+
+
+def _distinct(reads: Iterable[tuple[Access, int]]) -> tuple[tuple[Access, ...], tuple[int, ...]]:
+    """Reads and how often each is made, equal ones together."""
+    found: list[Access] = []
+    loads: list[int] = []
+    for read, times in reads:
+        for i, other in enumerate(found):
+            if read.buffer is other.buffer and all(map(_same_form, read.index, other.index)):
+                loads[i] += times
+                break
+        else:
+            found.append(read)
+            loads.append(times)
+    return tuple(found), tuple(loads)
+
+
+def _hulls(regions: Iterable[Region]) -> tuple[Region, ...]:
+    """One region per buffer, as TVM keeps them; opaque where the hull has no constant size."""
+    found: list[Region] = []
+    for region in regions:
+        known = next((i for i, other in enumerate(found) if other.buffer is region.buffer), None)
+        if known is None:
+            found.append(region)
+            continue
+        other, least, lengths, affine = found[known], [], [], region.affine and found[known].affine
+        for a, b, m, n in zip(region.least, other.least, region.lengths, other.lengths, strict=True):
+            if _same_form(a, b):
+                least.append(a)
+                lengths.append(max(m, n))
+                continue
+            gap = add(b, a, -1)
+            affine = affine and not gap.terms and isinstance(gap.const, int)
+            shift = gap.const if isinstance(gap.const, int) else 0
+            least.append(a if shift >= 0 else b)
+            lengths.append(max(m, shift + n) - min(0, shift))
+        found[known] = Region(region.buffer, tuple(least), tuple(lengths), affine)
+    return tuple(found)
+
+
+def reverse_compute_inline(program: Program, block: Block) -> None:
+    """Puts a consumer's work into its one producer, whose result it alone reads."""
+    source = producers(program, block)
+    if len(source) != 1 or len(consumers(program, source[0])) != 1 or source[0].has_init:
+        raise UnsupportedSketch(f"Block {block.name} is inlined into a producer that is not its own.")
+    producer = source[0]
+    target = producer.writes[0]
+    values: dict[Loop, Linear] = {}
+    for read in block.reads:
+        if read.buffer is target.buffer:
+            for form, index in zip(read.index, target.index, strict=True):
+                if len(form.terms) == 1 and equal(next(iter(form.terms.values())), 1):
+                    term = next(iter(form.terms))
+                    if isinstance(term, Loop):
+                        values[term] = add(index, constant(form.const), -1)
+    for axis in block.axes:
+        values.setdefault(axis.domain, constant(0))
+
+    def moved(forms: tuple[Linear, ...]) -> tuple[Linear, ...]:
+        return tuple(substitute(form, values) for form in forms)
+
+    outer = [
+        (Access(r.buffer, moved(r.index)), times)
+        for r, times in zip(block.reads, block.loads, strict=True)
+        if r.buffer is not target.buffer
+    ]
+    reads, loads = _distinct([*zip(producer.reads, producer.loads, strict=True), *outer])
+    regions = [r for r in block.read_regions if r.buffer is not target.buffer]
+    ops = dict(producer.ops)
+    for kind, count in block.ops.items():
+        ops[kind] = ops.get(kind, 0) + count
+    merged = replace(
+        producer,
+        reads=reads,
+        loads=loads,
+        read_regions=_hulls([*producer.read_regions, *(replace(r, least=moved(r.least)) for r in regions)]),
+        writes=tuple(Access(w.buffer, moved(w.index)) for w in block.writes),
+        write_regions=tuple(replace(r, least=moved(r.least)) for r in block.write_regions),
+        ops=ops,
+        dtype=block.dtype,
+    )
+    program.replace_block(producer, merged)
+    program.remove(block)

@@ -1,0 +1,189 @@
+"""Draft, then verify: the search strategy of Pruner (ASPLOS 2025, algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import tvm
+from numpy.typing import NDArray
+
+from pruner.errors import ConfigError, RejectedError
+from pruner.features.make import make_extractor
+from pruner.measure.clock import stage
+from pruner.search.candidate import Candidate
+from pruner.search.explorer import Fitness, explore
+from pruner.search.materialise import materialise_many
+from pruner.search.population import Population
+from pruner.search.space import Space
+from pruner.search.strategy import SearchStrategy, Session
+
+if TYPE_CHECKING:
+    from pruner.analyzer.draft import DraftModel
+    from pruner.costmodel.verifier import Verifier
+    from pruner.measure.measurement import Measurement
+
+FITNESS = ("draft", "verifier")
+
+
+class LatentSearch(SearchStrategy):
+    """Explores with a cheap fitness, ranks what it kept with the verifier, proposes the best.
+
+    Args:
+        fitness: what the genetic search follows: `draft` (the paper's) or `verifier`, which leaves the
+            formula out of the ranking but not out of the work.
+        parents: best measured rows that stand in the first generation of every exploration.
+        epsilon: share of a batch drawn at random from the draft, whatever the verifier says.
+    """
+
+    ranks_pool: ClassVar[bool] = True
+    uses_verifier: ClassVar[bool] = True
+
+    def __init__(self, *, fitness: str = "draft", parents: int = 64, epsilon: float = 0.1) -> None:
+        if fitness not in FITNESS:
+            raise ConfigError(f"search.fitness={fitness}: accepted are {', '.join(FITNESS)}")
+        if not 0 <= epsilon <= 1:
+            raise ConfigError(f"search.epsilon={epsilon}: give a share from 0 to 1")
+        self.fitness = fitness
+        self.parents = parents
+        self.epsilon = epsilon
+
+    def start(
+        self,
+        space: Space,
+        *,
+        draft: DraftModel,
+        verifier: Verifier,
+        pool: Population | None,
+        rng: np.random.Generator,
+    ) -> LatentSession:
+        return LatentSession(self, space, draft, verifier, pool, rng)
+
+
+class LatentSession(Session):
+    """One task's rounds: draft, rank, take."""
+
+    def __init__(
+        self,
+        settings: LatentSearch,
+        space: Space,
+        draft: DraftModel,
+        verifier: Verifier,
+        pool: Population | None,
+        rng: np.random.Generator,
+    ) -> None:
+        self._settings = settings
+        self._space = space
+        self._draft = draft
+        self._verifier = verifier
+        self._pool = pool
+        self._rng = rng
+        self._extractors = [make_extractor(name, draft.device) for name in verifier.features]
+        # Rows that may not be drafted again: proposed, rejected, or another spelling of a proposed program.
+        self._spent: list[np.uint64] = []
+        self._programs: set[int] = set()
+        self._measured: list[tuple[float, Population]] = []
+        self._proposed: list[Population] = []
+
+    def propose(self, n: int) -> list[Candidate]:
+        batch: list[Candidate] = []
+        self._proposed = []
+        while len(batch) < n:
+            with stage("draft"):
+                drafted = self._drafted()
+            if not len(drafted):
+                break
+            batch += self._take(self._ranked(drafted, n), n - len(batch))
+        return batch
+
+    def observe(self, measurements: Sequence[Measurement]) -> None:
+        for row, measurement in zip(self._proposed, measurements, strict=True):
+            if measurement.latency_s is not None:
+                self._measured.append((measurement.latency_s, row))
+        self._measured.sort(key=lambda pair: pair[0])
+
+    def _drafted(self) -> Population:
+        """The best rows by the fitness, best first, then random ones; none that is spent."""
+        spent = np.array(self._spent, dtype=np.uint64)
+        if self._pool is not None:
+            left = self._pool[~np.isin(self._pool.hashes(), spent)]
+            return left[np.argsort(self._draft.score(left), kind="stable")[: self._draft.size]]
+        parents = [row for _, row in self._measured[: self._settings.parents]]
+        drafted, explored = explore(
+            self._space,
+            self._fitness(),
+            explored=self._draft.explored,
+            size=self._draft.size,
+            measured=spent,
+            seeds=Population.concat(parents) if parents else None,
+            rng=self._rng,
+        )
+        self.explored += explored
+        self.drafted += len(drafted)
+        # The legal share of random rows can be small: draw until there are enough, within reason.
+        for _ in range(4 if len(drafted) else 0):
+            extra = self._space.sample(4 * self._draft.random, self._rng)
+            extra = extra[self._space.legal(extra) & ~np.isin(extra.hashes(), spent)]
+            drafted = self._space.unique(Population.concat([drafted, extra[: self._draft.random]]))
+            if len(extra) >= self._draft.random:
+                break
+        return drafted
+
+    def _fitness(self) -> Fitness:
+        if self._settings.fitness == "draft" or not self._verifier.fitted:
+            return self._draft.score
+        return lambda rows: -self._predict(list(rows), rows)
+
+    def _predict(self, candidates: Sequence[Candidate], rows: Population) -> NDArray[np.float64]:
+        """The verifier's scores; extractors that read decisions get the rows, the others the candidates."""
+        with stage("features"):
+            features = {e.name: e.extract(candidates if e.materialised else rows) for e in self._extractors}
+        with stage("predict"):
+            return self._verifier.predict(features)
+
+    def _ranked(self, rows: Population, n: int) -> Population:
+        """The drafted rows in the order in which they should be measured."""
+        order = np.arange(len(rows))
+        if self._verifier.fitted:
+            if any(extractor.materialised for extractor in self._extractors):
+                candidates, rows = self._materialised(rows)
+            else:
+                candidates = []
+            self.verified += len(rows)
+            order = np.argsort(-self._predict(candidates, rows), kind="stable")
+        lucky = self._rng.permutation(len(rows))[: round(self._settings.epsilon * n)]
+        best = order[~np.isin(order, lucky)]
+        return rows[np.concatenate([best[: n - len(lucky)], lucky, best[n - len(lucky) :]])]
+
+    def _materialised(self, rows: Population) -> tuple[list[Candidate], Population]:
+        """The rows TVM accepts, as candidates whose schedules are made."""
+        candidates = list(rows)
+        with stage("materialise"):
+            made = materialise_many(candidates)
+        accepted = np.array([not isinstance(one, RejectedError) for one in made])
+        self._spent += list(rows.hashes()[~accepted])
+        return [c for c, yes in zip(candidates, accepted, strict=True) if yes], rows[accepted]
+
+    def _take(self, ranked: Population, n: int) -> list[Candidate]:
+        """The first n rows that TVM accepts and that are programs not proposed before."""
+        taken: list[Candidate] = []
+        hashes = ranked.hashes()
+        for start in range(0, len(ranked), n):
+            if len(taken) == n:
+                break
+            block = list(ranked[start : start + n])
+            with stage("materialise"):
+                made = materialise_many(block)
+            for i, (candidate, schedule) in enumerate(zip(block, made, strict=True), start):
+                if len(taken) == n:
+                    break
+                self._spent.append(hashes[i])
+                if isinstance(schedule, RejectedError):
+                    continue
+                program = tvm.ir.structural_hash(schedule.mod)
+                if program not in self._programs:
+                    self._programs.add(program)
+                    self._proposed.append(ranked[i : i + 1])
+                    taken.append(candidate)
+        return taken

@@ -1,0 +1,96 @@
+"""From a decided trace to a schedule: TVM replays the trace and post-processes the program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from tvm.s_tir import Schedule
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.schedule import Trace
+
+from pruner._tvm import fast_intrinsics
+from pruner.errors import RejectedError
+from pruner.workload import Task
+
+if TYPE_CHECKING:
+    from pruner.search.candidate import Candidate
+
+# Fixes what TVM draws itself: the decisions of the sketches' traces, of which only the form is used.
+_SEED = 1
+
+
+def tune_context(task: Task) -> ms.TuneContext:
+    """TVM's tuning context of the task, with the schedule rules and post-processors of its target."""
+    fast_intrinsics()
+    return ms.TuneContext(
+        mod=task.mod,
+        target=task.target,
+        space_generator="post-order-apply",
+        task_name=task.name,
+        num_threads=1,
+        rand_state=_SEED,
+    )
+
+
+class Materialiser:
+    """Replays traces of one task. Its methods may run in several threads at once."""
+
+    def __init__(self, task: Task, context: ms.TuneContext | None = None) -> None:
+        self._mod = task.mod
+        self._context = context or tune_context(task)
+        self._postprocessors = list(self._context.space_generator.postprocs)
+
+    def replay(self, trace: Trace) -> Schedule:
+        """The schedule before post-processing. Raises RejectedError when a primitive refuses."""
+        schedule = Schedule(self._mod, seed=_SEED)
+        try:
+            trace.apply_to_schedule(schedule, remove_postproc=True)
+        except Exception as error:  # TVM raises its own kinds of error
+            raise RejectedError(f"a schedule primitive refused the candidate: {_reason(error)}") from error
+        return schedule
+
+    def materialise(self, trace: Trace) -> Schedule:
+        """The schedule after the target's post-processors. Raises RejectedError, naming what refused."""
+        schedule = self.replay(trace)
+        schedule.enter_postproc()
+        for postprocessor in self._postprocessors:
+            name = type(postprocessor).__name__
+            try:
+                accepted = postprocessor.apply(schedule)
+            except Exception as error:  # as above
+                raise RejectedError(f"post-processor {name} failed: {_reason(error)}") from error
+            if not accepted:
+                raise RejectedError(f"post-processor {name} refused the candidate")
+        return schedule
+
+
+def materialise_many(
+    candidates: Sequence[Candidate], threads: int | None = None
+) -> list[Schedule | RejectedError]:
+    """Each candidate's schedule or why it has none, in order; TVM works without Python's lock, so that
+    `threads` of them proceed at once, by default as many as this process has cores."""
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    def attempt(candidate: Candidate) -> Schedule | RejectedError:
+        try:
+            return candidate.materialise()
+        except RejectedError as error:
+            return error
+
+    if threads <= 1 or len(candidates) <= 1:
+        return [attempt(candidate) for candidate in candidates]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(attempt, candidates))
+
+
+def _reason(error: Exception) -> str:
+    """TVM's message without the program it prints: the primitive's name and what it objects to."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if "Error message: " in text:
+        return f"{lines[0]} {text.split('Error message: ')[-1].strip()}"
+    return lines[-1] if lines else type(error).__name__

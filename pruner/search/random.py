@@ -1,0 +1,105 @@
+"""Random search: the null search strategy, every legal program with the same right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import tvm_ffi
+
+from pruner.errors import RejectedError
+from pruner.measure.clock import stage
+from pruner.search.candidate import Candidate
+from pruner.search.materialise import materialise_many
+from pruner.search.population import Population
+from pruner.search.space import Space
+from pruner.search.strategy import SearchStrategy, Session
+
+if TYPE_CHECKING:
+    from pruner.analyzer.draft import DraftModel
+    from pruner.costmodel.verifier import Verifier
+
+# Spaces up to this many rows are enumerated and shuffled, so that they are measured to the last program.
+ENUMERATED = 4096
+# Rows drawn at once from a larger space.
+BLOCK = 256
+# This many blocks in a row without a new legal row mean that the space is used up.
+BARREN = 20
+
+
+class RandomSearch(SearchStrategy):
+    """Proposes distinct random programs; uses neither draft nor verifier."""
+
+    ranks_pool: ClassVar[bool] = True
+
+    def start(
+        self,
+        space: Space,
+        *,
+        draft: DraftModel,
+        verifier: Verifier,
+        pool: Population | None,
+        rng: np.random.Generator,
+    ) -> RandomSession:
+        return RandomSession(space, pool, rng)
+
+
+class RandomSession(Session):
+    """`explored` counts the distinct legal rows looked at."""
+
+    def __init__(self, space: Space, pool: Population | None, rng: np.random.Generator) -> None:
+        self._space = space
+        self._rng = rng
+        self._rows = self._blocks(pool)
+        self._left: list[Candidate] = []
+        self._programs: set[int] = set()
+
+    def propose(self, n: int) -> list[Candidate]:
+        batch: list[Candidate] = []
+        while len(batch) < n:
+            wanted = n - len(batch)
+            while len(self._left) < wanted:
+                with stage("draft"):
+                    block = next(self._rows, None)
+                if block is None:
+                    break
+                self._left += list(block)
+            tried, self._left = self._left[:wanted], self._left[wanted:]
+            if not tried:
+                break
+            self.explored += len(tried)
+            batch += self._programs_of(tried)
+        return batch
+
+    def _programs_of(self, candidates: list[Candidate]) -> list[Candidate]:
+        """The candidates that TVM accepts and that are no program proposed before."""
+        with stage("materialise"):
+            schedules = materialise_many(candidates)
+        new = []
+        for candidate, schedule in zip(candidates, schedules, strict=True):
+            if isinstance(schedule, RejectedError):
+                continue
+            program = tvm_ffi.structural_hash(schedule.mod)
+            if program not in self._programs:
+                self._programs.add(program)
+                new.append(candidate)
+        return new
+
+    def _blocks(self, pool: Population | None) -> Iterator[Population]:
+        """Distinct legal rows in random order, no row twice."""
+        space, rng = self._space, self._rng
+        everything = pool if pool is not None else space.enumerate(ENUMERATED)
+        if everything is not None:
+            rows = space.unique(everything)
+            rows = rows[space.legal(rows)]
+            yield rows[rng.permutation(len(rows))]
+            return
+        seen = np.empty(0, dtype=np.uint64)
+        barren = 0
+        while barren < BARREN:
+            rows = space.unique(space.sample(BLOCK, rng))
+            rows = rows[space.legal(rows) & ~np.isin(rows.hashes(), seen)]
+            seen = np.concatenate([seen, rows.hashes()])
+            barren = 0 if len(rows) else barren + 1
+            yield rows

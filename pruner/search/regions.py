@@ -1,0 +1,143 @@
+"""Which part of a buffer, and of a block's axes, a subtree of loops needs: TVM's `compute_at` in formulas.
+
+A region is relaxed over the loops below the attachment point by interval arithmetic. For an affine index
+the length is `1 + sum |c| (extent - 1)`. A floor division gives a constant length only where the base's
+steps cannot move it across a block boundary in different ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from pruner.search.affine import add, constant, extremes, floor_term, scale
+from pruner.search.nest import Extent, Floor, Linear, Loop
+from pruner.search.symbols import (
+    at_most,
+    both,
+    choose,
+    divisor,
+    either,
+    larger,
+    negative,
+    same,
+    smaller,
+)
+
+
+@dataclass(frozen=True)
+class Span:
+    """The values `least .. least + length - 1`; `constant` is 1 in the rows where the length is one
+    number whatever the outer loops do."""
+
+    least: Linear
+    length: Extent
+    constant: Extent = 1
+
+
+def relax(form: Linear, relaxed: Collection[Loop]) -> Span:
+    """The span of a form while `relaxed` runs, over the other loops."""
+    least = constant(form.const)
+    moved: Extent = 0
+    fixed: Extent = 1
+    for term, coefficient in form.terms.items():
+        if isinstance(term, Loop):
+            inside = term in relaxed
+            span = Span(constant(0) if inside else Linear({term: 1}), term.extent if inside else 1)
+        else:
+            span = _relax_floor(term, relaxed)
+        least = add(least, span.least, coefficient)
+        distance = coefficient * (span.length - 1)
+        if negative(coefficient):
+            least = Linear(least.terms, least.const + distance)
+            distance = -distance
+        moved, fixed = moved + distance, both(fixed, span.constant)
+    return Span(least, moved + 1, fixed)
+
+
+def _relax_floor(term: Floor, relaxed: Collection[Loop]) -> Span:
+    """Source of the rule: TVM evaluates the division at both ends of the inner interval and has to prove
+    their difference constant."""
+    inner = relax(term.inner, relaxed)
+    d = term.divisor
+    if isinstance(inner.length, int) and inner.length == 1:
+        return Span(floor_term(inner.least, d, term.remainder), 1, inner.constant)
+    low, high = extremes(term.inner)
+    one_block = same(low // d, high // d)
+    h = divisor(_step(inner.least), d)
+    start = inner.least.const % h
+    first = (start + inner.length - 1) // d
+    last = (start + d - h + inner.length - 1) // d
+    if term.remainder:
+        stays = both(either(one_block, same(last, 0)), inner.constant)
+        base = floor_term(inner.least, d, True)
+        return Span(scale(base, stays), choose(stays, inner.length, d))
+    length = choose(one_block, 1, last + 1)
+    return Span(
+        floor_term(inner.least, d, False), length, both(inner.constant, either(one_block, same(first, last)))
+    )
+
+
+def _step(form: Linear) -> Extent:
+    """The greatest common divisor of the form's moves; 0 in the rows where it stands still."""
+    result: Extent = 0
+    for term, coefficient in form.terms.items():
+        if isinstance(term, Loop):
+            moves = choose(same(term.extent, 1), 0, coefficient)
+        else:
+            low, high = extremes(Linear({term: 1}))
+            moves = choose(same(low, high), 0, coefficient)
+        result = divisor(result, moves)
+    return result
+
+
+def union(a: Span, b: Span) -> Span:
+    """The hull of two spans."""
+    gap = add(b.least, a.least, -1)  # b - a
+    high = add(Linear(gap.terms, gap.const + b.length), constant(a.length), -1)  # end of b - end of a
+    low_gap, high_gap = extremes(gap), extremes(high)
+    ordered = both(
+        either(at_most(0, low_gap[0]), either(at_most(low_gap[1], 0), same(*low_gap))),
+        either(at_most(0, high_gap[0]), either(at_most(high_gap[1], 0), same(*high_gap))),
+    )
+    b_first = at_most(low_gap[1], 0)
+    least = _pick(b_first, b.least, a.least)
+    b_last = at_most(0, high_gap[0])
+    end = _pick(
+        b_last,
+        Linear(b.least.terms, b.least.const + b.length),
+        Linear(a.least.terms, a.least.const + a.length),
+    )
+    length = add(end, least, -1)
+    still = same(*extremes(length))
+    return Span(least, extremes(length)[1], both(both(a.constant, b.constant), both(ordered, still)))
+
+
+def _pick(condition: Extent, yes: Linear, no: Linear) -> Linear:
+    if isinstance(condition, int):
+        return yes if condition else no
+    terms: dict[Loop | Floor, Extent] = {}
+    for term in [*yes.terms, *no.terms]:
+        if term not in terms:
+            terms[term] = choose(condition, yes.terms.get(term, 0), no.terms.get(term, 0))
+    return Linear(terms, choose(condition, yes.const, no.const))
+
+
+def within(span: Span, size: Extent) -> Span:
+    """The span an axis of `size` gets for a required one: what surely covers the axis becomes the axis,
+    constant ends are clipped to it, and other excess stays (TVM guards it with a predicate)."""
+    low, low_most = extremes(span.least)
+    high, high_most = low + span.length - 1, low_most + span.length - 1
+    inside = both(at_most(0, low), at_most(high_most, size - 1))
+    if isinstance(inside, int) and inside:
+        return span
+    fixed_low = either(same(low, low_most), at_most(low_most, 0))
+    fixed_high = either(same(high, high_most), at_most(size - 1, high))
+    cut = both(fixed_low, fixed_high)
+    least = larger(low_most, 0)
+    length = smaller(high, size - 1) - least + 1
+    return Span(
+        _pick(cut, constant(least), span.least),
+        choose(cut, length, span.length),
+        either(cut, span.constant),
+    )

@@ -1,0 +1,254 @@
+"""The design space of a task as integer arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tvm_ffi
+from numpy.typing import NDArray
+from tvm.s_tir import SBlockRealize
+from tvm.s_tir.schedule import Trace
+
+from pruner.errors import ConfigError, RejectedError, UntunableError
+from pruner.search.analysis import SketchAnalysis, UnsupportedSketch
+from pruner.search.candidate import Candidate, RowCandidate
+from pruner.search.materialise import Materialiser, tune_context
+from pruner.search.nest import Nest
+from pruner.search.operators import FIRST_LOCATION, Operators
+from pruner.search.population import UNUSED, Population
+from pruner.search.sketch import LocationGene, Sketch, TileGene, signature_of
+from pruner.search.tir_reader import read_nest
+from pruner.workload import Task
+
+# Rows with random compute locations that show, when a space is made, which locations are valid how often.
+_PROBES = 1024
+# The largest loop index that is tried.
+_DEEPEST = 31
+# What a location weighs that no probe found valid: rare, not impossible.
+_RARE = 0.01
+
+
+class Space:
+    """Every schedule MetaSchedule's sketches allow for a task.
+
+    supported: for each sketch, whether its decisions can be evaluated as arrays; the rows of the others
+        are replayed one by one.
+    slow_rows: rows that went that way so far.
+    """
+
+    task: Task
+    sketches: tuple[Sketch, ...]
+    width: int  # columns of a decision row: the widest sketch
+
+    def __init__(self, task: Task, sketches: Sequence[Sketch], materialiser: Materialiser) -> None:
+        self.task = task
+        self.sketches = tuple(sketches)
+        self.width = max(sketch.width for sketch in self.sketches)
+        self.materialiser = materialiser
+        self.slow_rows = 0
+        self._analyses: list[SketchAnalysis | None] = []
+        self._operators: list[Operators] = []
+        for sketch in self.sketches:
+            analysis, operators = _prepare(task, sketch)
+            self._analyses.append(analysis)
+            self._operators.append(operators)
+        self.supported = tuple(analysis is not None for analysis in self._analyses)
+        self.size = float(sum(operators.size for operators in self._operators))
+        self._by_signature = {sketch.signature: i for i, sketch in enumerate(self.sketches)}
+        self._gene_of_column = _gene_of_column(self.sketches, self.width)
+
+    @classmethod
+    def of(cls, task: Task) -> Space:
+        """The task's space. Raises UntunableError when there is nothing to choose."""
+        _require_work(task)
+        context = tune_context(task)
+        try:
+            schedules = list(context.generate_design_space())
+        except Exception as error:  # TVM's rules fail in their own ways on programs they were not made for
+            raise UntunableError(
+                f"{task.name} cannot be tuned: TVM's schedule rules fail on it ({error})."
+            ) from error
+        sketches = {sketch.signature: sketch for sketch in (Sketch.of(s.trace) for s in schedules)}
+        if not sketches:
+            raise UntunableError(f"{task.name} cannot be tuned: TVM's schedule rules make no sketch of it.")
+        space = cls(task, tuple(sketches.values()), Materialiser(task, context))
+        if space.width == 0:
+            space._require_change()
+        return space
+
+    def sample(self, n: int, rng: np.random.Generator) -> Population:
+        """n random rows, resolved: sketches are equally likely, whatever their sizes."""
+        sketch_ids = rng.integers(len(self.sketches), size=n)
+        decisions = np.full((n, self.width), UNUSED, dtype=np.int64)
+        for index, rows in self._by_sketch(sketch_ids):
+            drawn = self._operators[index].sample(len(rows), rng)
+            decisions[rows, : drawn.shape[1]] = self._resolved(index, drawn)
+        return Population(self, sketch_ids, decisions)
+
+    def mutate(self, parents: Population, rng: np.random.Generator) -> Population:
+        """One changed decision a row: a factor moved between two tile levels, or a category or location
+        redrawn. Resolved."""
+        decisions = parents.decisions.copy()
+        for index, rows in self._by_sketch(parents.sketch_ids):
+            width = self.sketches[index].width
+            changed = self._operators[index].mutate(decisions[rows, :width], rng)
+            decisions[rows, :width] = self._resolved(index, changed)
+        return Population(self, parents.sketch_ids, decisions)
+
+    def crossover(self, mothers: Population, fathers: Population, rng: np.random.Generator) -> Population:
+        """Each gene from one of two rows of the same sketch; a pair of two sketches gives the mother.
+        Resolved."""
+        n = len(mothers)
+        genes = max(len(sketch.genes) for sketch in self.sketches)
+        from_father = rng.random((n, max(genes, 1))) < 0.5
+        from_father &= (mothers.sketch_ids == fathers.sketch_ids)[:, None]
+        columns = np.take_along_axis(from_father, self._gene_of_column[mothers.sketch_ids], axis=1)
+        decisions = np.where(columns, fathers.decisions, mothers.decisions)
+        for index, rows in self._by_sketch(mothers.sketch_ids):
+            width = self.sketches[index].width
+            decisions[rows, :width] = self._resolved(index, decisions[rows, :width])
+        return Population(self, mothers.sketch_ids, decisions)
+
+    def enumerate(self, limit: int) -> Population | None:
+        """All distinct rows, resolved, when there are at most `limit` before resolving; else None."""
+        if self.size > limit:
+            return None
+        parts = []
+        for index, operators in enumerate(self._operators):
+            rows = self._resolved(index, operators.enumerate())
+            parts.append(self._population(index, rows))
+        return self.unique(Population.concat(parts))
+
+    def unique(self, population: Population) -> Population:
+        """The first occurrence of every distinct row, in order."""
+        _, first = np.unique(population.hashes(), return_index=True)
+        return population[np.sort(first)]
+
+    def legal(self, population: Population) -> NDArray[np.bool_]:
+        """Which rows TVM's post-processors will accept, as far as the decisions tell: rows of unsupported
+        sketches count as legal."""
+        legal = np.ones(len(population), dtype=bool)
+        for index, rows in self._by_sketch(population.sketch_ids):
+            analysis = self._analyses[index]
+            if analysis is not None:
+                decisions = population.decisions[rows, : self.sketches[index].width]
+                for passes in analysis.legal(decisions).values():
+                    legal[rows] &= passes
+        return legal
+
+    def nests(self, population: Population) -> Iterator[tuple[NDArray[np.int64], Nest]]:
+        """Groups of rows that share sketch and locations, with their nest before post-processing.
+        Every row appears once. Raises RejectedError when a row of an unsupported sketch cannot be
+        replayed."""
+        for index, rows in self._by_sketch(population.sketch_ids):
+            analysis = self._analyses[index]
+            if analysis is None:
+                for row in rows:
+                    yield row[None], self._slow_nest(index, population.decisions[row])
+                continue
+            for group, nest in analysis.nests(population.decisions[rows, : self.sketches[index].width]):
+                yield rows[group], nest
+
+    def candidate(self, sketch_id: int, decisions: NDArray[np.int64]) -> Candidate:
+        """The row as a candidate."""
+        return RowCandidate(self, sketch_id, decisions)
+
+    def encode(self, trace: Trace) -> Population:
+        """The one row that the decided trace is, its decisions repaired as TVM repairs them. Raises
+        ConfigError when it belongs to no sketch."""
+        trace = trace.simplified(remove_postproc=True)
+        index = self._by_signature.get(signature_of(trace))
+        if index is None:
+            raise ConfigError(
+                f"the trace belongs to none of the {len(self.sketches)} sketches of {self.task.name} on this "
+                "target; give one that MetaSchedule's default rules made for the same program and target."
+            )
+        row = self.sketches[index].row(trace)[None]
+        if self.supported[index]:
+            row = self._resolved(index, row)
+        else:
+            repaired = self.materialiser.replay(self.sketches[index].decided(row[0])).trace
+            row = self.sketches[index].row(repaired.simplified(remove_postproc=True))[None]
+        return self._population(index, row)
+
+    def _by_sketch(self, sketch_ids: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        for index in range(len(self.sketches)):
+            rows = np.flatnonzero(sketch_ids == index)
+            if len(rows):
+                yield index, rows
+
+    def _population(self, index: int, rows: NDArray[np.int64]) -> Population:
+        decisions = np.full((len(rows), self.width), UNUSED, dtype=np.int64)
+        decisions[:, : rows.shape[1]] = rows
+        return Population(self, np.full(len(rows), index, dtype=np.int64), decisions)
+
+    def _resolved(self, index: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        analysis = self._analyses[index]
+        return rows if analysis is None or len(rows) == 0 else analysis.resolve(rows)
+
+    def _slow_nest(self, index: int, row: NDArray[np.int64]) -> Nest:
+        self.slow_rows += 1
+        return read_nest(self.materialiser.replay(self.sketches[index].decided(row)))
+
+    def _require_change(self) -> None:
+        """A space without decisions is worth measuring only if its one program is not the untuned one."""
+        try:
+            made = self.materialiser.materialise(self.sketches[0].trace).mod
+        except RejectedError as error:
+            raise UntunableError(
+                f"{self.task.name} cannot be tuned: its only schedule is refused ({error})."
+            ) from error
+        if tvm_ffi.structural_equal(made, self.task.mod):
+            raise UntunableError(f"{self.task.name} cannot be tuned: TVM's schedule rules leave it as it is.")
+
+
+def _require_work(task: Task) -> None:
+    if not isinstance(task.mod["main"].body, SBlockRealize):
+        raise UntunableError(
+            f"{task.name} cannot be tuned: it is not written in blocks, which schedules are made of. "
+            "Write it with @T.prim_func(s_tir=True) and T.sblock, or make it with te.create_prim_func."
+        )
+    if any(loop.extent == 0 for statement in read_nest(task.mod).statements for loop in statement.loops):
+        raise UntunableError(
+            f"{task.name} cannot be tuned: a loop of it runs zero times, so there is nothing to do."
+        )
+
+
+def _prepare(task: Task, sketch: Sketch) -> tuple[SketchAnalysis | None, Operators]:
+    """A sketch's analysis, None where arrays cannot express it, and its operators.
+
+    An invalid location means the next valid one below it, so drawing from all alike would favour what lies
+    under many invalid ones: each is drawn as often as it is valid in rows of the sketch.
+    """
+    columns = [gene.start for gene in sketch.genes if isinstance(gene, LocationGene)]
+    values = np.arange(FIRST_LOCATION, _DEEPEST + 1)
+    operators = Operators(sketch, [np.ones(len(values))] * len(columns))
+    probes = operators.sample(_PROBES if columns else 1, np.random.default_rng(0))
+    try:
+        analysis = SketchAnalysis(task.mod, sketch)
+        resolved = analysis.resolve(probes)
+        few = resolved[: _PROBES // 16]
+        analysis.legal(few)
+        for _ in analysis.nests(few):
+            pass
+    except UnsupportedSketch:
+        return None, operators
+    weights = []
+    for column in columns:
+        drawn = np.bincount(probes[:, column] - FIRST_LOCATION, minlength=len(values))
+        valid = probes[:, column] == resolved[:, column]
+        kept = np.bincount(probes[valid, column] - FIRST_LOCATION, minlength=len(values))
+        deepest = int(resolved[:, column].max())
+        weights.append((kept / np.maximum(drawn, 1) + _RARE)[: deepest - FIRST_LOCATION + 1])
+    return analysis, Operators(sketch, weights)
+
+
+def _gene_of_column(sketches: Sequence[Sketch], width: int) -> NDArray[np.int64]:
+    """`sketches x width` int64: which gene a column belongs to; 0 in unused columns."""
+    table = np.zeros((len(sketches), width), dtype=np.int64)
+    for index, sketch in enumerate(sketches):
+        for number, gene in enumerate(sketch.genes):
+            parts = gene.parts if isinstance(gene, TileGene) else 1
+            table[index, gene.start : gene.start + parts] = number
+    return table

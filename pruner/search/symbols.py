@@ -1,0 +1,266 @@
+"""Numbers that differ by row, as polynomials over decision columns.
+
+While a trace is replayed no row is known yet, so extents and coefficients are `Polynomial`s in normal form:
+equal values have equal keys, differences cancel, and the product of all factors of one tile is again the
+int it came from. `pruner.search.tape` evaluates them for a whole matrix of decisions.
+
+`Polynomial` stands where `Extent` is expected, so that the code for index expressions serves both.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from pruner.search.nest import Extent
+
+Monomial = tuple["Atom", ...]
+
+
+class Atom:
+    """A decision column, or an operation whose result is no polynomial. `tile` names the tile a factor
+    belongs to: its atoms' product is an int."""
+
+    __slots__ = ("args", "op", "table", "tile", "uid")
+
+    def __init__(self, table: Symbols, op: str, args: tuple[Any, ...]) -> None:
+        self.table = table
+        self.op = op
+        self.args = args
+        self.uid = len(table.atoms)
+        self.tile: Tile | None = None
+        table.atoms.append(self)
+
+
+class Tile:
+    """The factors of one tile and their product."""
+
+    __slots__ = ("atoms", "extent")
+
+    def __init__(self, atoms: tuple[Atom, ...], extent: int) -> None:
+        self.atoms = atoms
+        self.extent = extent
+
+
+class Polynomial:
+    """Monomials with integer coefficients; never a plain number (that is an int)."""
+
+    __slots__ = ("_key", "terms")
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        self.terms = terms
+        self._key: frozenset[tuple[Monomial, int]] | None = None
+
+    @property
+    def key(self) -> frozenset[tuple[Monomial, int]]:
+        """Equal for equal values."""
+        if self._key is None:
+            self._key = frozenset(self.terms.items())
+        return self._key
+
+    @property
+    def table(self) -> Symbols:
+        return next(mono[0].table for mono in self.terms if mono)
+
+    def __add__(self, other: Any) -> Any:
+        terms = dict(self.terms)
+        for mono, c in _terms(other).items():
+            terms[mono] = terms.get(mono, 0) + c
+        return _make(terms)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __sub__(self, other: Any) -> Any:
+        return self + other * -1
+
+    def __rsub__(self, other: Any) -> Any:
+        return self * -1 + other
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, int):
+            return _make({mono: c * other for mono, c in self.terms.items()})
+        terms: dict[Monomial, int] = {}
+        for a, x in self.terms.items():
+            for b, y in _terms(other).items():
+                mono, factor = _join(a, b)
+                terms[mono] = terms.get(mono, 0) + x * y * factor
+        return _make(terms)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        if isinstance(other, int) and all(c % other == 0 for c in self.terms.values()):
+            return _make({mono: c // other for mono, c in self.terms.items()})
+        return self.table.operation("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self.table.operation("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        if isinstance(other, int):
+            rest = {mono: c % other for mono, c in self.terms.items()}
+            reduced = _make(rest)
+            if isinstance(reduced, int):
+                return reduced % other
+            return self.table.operation("mod", reduced, other)
+        return self.table.operation("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self.table.operation("mod", other, self)
+
+
+def _terms(value: Any) -> dict[Monomial, int]:
+    return value.terms if isinstance(value, Polynomial) else {(): value}
+
+
+def _make(terms: dict[Monomial, int]) -> Any:
+    terms = {mono: c for mono, c in terms.items() if c}
+    if not terms:
+        return 0
+    if len(terms) == 1 and () in terms:
+        return terms[()]
+    return Polynomial(terms)
+
+
+def _join(a: Monomial, b: Monomial) -> tuple[Monomial, int]:
+    """The product of two monomials, complete tiles replaced by their extent."""
+    if not a or not b:
+        return a or b, 1
+    atoms = sorted(a + b, key=lambda atom: atom.uid)
+    factor = 1
+    for tile in {atom.tile for atom in atoms if atom.tile is not None}:
+        if all(atom in atoms for atom in tile.atoms):
+            for atom in tile.atoms:
+                atoms.remove(atom)
+            factor *= tile.extent
+    return tuple(atoms), factor
+
+
+class Symbols:
+    """The atoms of one sketch."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Atom] = []
+        self._known: dict[Any, Polynomial] = {}
+
+    def tile(self, start: int, parts: int, extent: int) -> list[Extent]:
+        """The factors of a tile in the columns from `start`."""
+        if extent == 1:
+            return [1] * parts
+        if parts == 1:
+            return [extent]
+        factors = [self.column(start + i) for i in range(parts)]
+        atoms = tuple(next(iter(cast(Polynomial, f).terms))[0] for f in factors)
+        for atom in atoms:
+            atom.tile = Tile(atoms, extent) if atom is atoms[0] else atoms[0].tile
+        return factors
+
+    def column(self, index: int) -> Extent:
+        """A decision column."""
+        return cast(Extent, self._atom("column", (index,), ("column", index)))
+
+    def lookup(self, index: int, table: tuple[int, ...]) -> Extent:
+        """`table[column]`."""
+        if len(set(table)) == 1:
+            return table[0]
+        return cast(Extent, self._atom("lookup", (self.column(index), table), ("lookup", index, table)))
+
+    def operation(self, op: str, *args: Any) -> Any:
+        """`op` of polynomials and ints, at least one polynomial."""
+        return self._atom(op, args, (op, *(a.key if isinstance(a, Polynomial) else a for a in args)))
+
+    def _atom(self, op: str, args: tuple[Any, ...], key: Any) -> Any:
+        if key not in self._known:
+            self._known[key] = Polynomial({(Atom(self, op, args),): 1})
+        return self._known[key]
+
+
+def _apply(op: str, plain: Callable[..., Any], *args: Any) -> Any:
+    for arg in args:
+        if isinstance(arg, Polynomial):
+            return arg.table.operation(op, *args)
+    return plain(*args)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two values are known to be the same in every row."""
+    if isinstance(a, Polynomial) and isinstance(b, Polynomial):
+        return a.key == b.key
+    return isinstance(a, int) and isinstance(b, int) and a == b
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """The minimum."""
+    if isinstance(a - b, int):
+        return a if a - b <= 0 else b
+    return _apply("min", min, a, b)
+
+
+def larger(a: Any, b: Any) -> Any:
+    """The maximum."""
+    if isinstance(a - b, int):
+        return a if a - b >= 0 else b
+    return _apply("max", max, a, b)
+
+
+def divisor(a: Any, b: Any) -> Any:
+    """The greatest common divisor."""
+    return _apply("gcd", _gcd, a, b)
+
+
+def _gcd(a: int, b: int) -> int:
+    return int(np.gcd(a, b))
+
+
+def at_most(a: Any, b: Any) -> Any:
+    """1 where `a <= b`, else 0."""
+    difference = a - b
+    if isinstance(difference, int):
+        return int(difference <= 0)
+    return _apply("le", operator.le, a, b)
+
+
+def same(a: Any, b: Any) -> Any:
+    """1 where `a == b`, else 0."""
+    difference = a - b
+    if isinstance(difference, int):
+        return int(difference == 0)
+    return _apply("eq", operator.eq, a, b)
+
+
+def both(a: Any, b: Any) -> Any:
+    """Logical and of two 0/1 values."""
+    if isinstance(a, int):
+        return b if a else 0
+    if isinstance(b, int):
+        return a if b else 0
+    return _apply("and", min, a, b)
+
+
+def either(a: Any, b: Any) -> Any:
+    """Logical or of two 0/1 values."""
+    if isinstance(a, int):
+        return 1 if a else b
+    if isinstance(b, int):
+        return 1 if b else a
+    return _apply("or", max, a, b)
+
+
+def choose(condition: Any, yes: Any, no: Any) -> Any:
+    """`yes` where the 0/1 condition holds, else `no`."""
+    if isinstance(condition, int):
+        return yes if condition else no
+    if equal(yes, no):
+        return yes
+    return _apply("where", min, condition, yes, no)
+
+
+def negative(value: Any) -> bool:
+    """Whether a coefficient is negative: its terms have one sign, columns being positive."""
+    return value < 0 if isinstance(value, int) else all(c < 0 for c in value.terms.values())

@@ -1,0 +1,92 @@
+"""Targets: what TVM generates code for, completed where a user's description leaves something out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from tvm.target import Target
+
+from pruner.errors import ConfigError
+
+_ACCEPTED = (
+    'Accepted are a tag such as "nvidia/nvidia-a100" or "raspberry-pi/4b-aarch64", a kind such as "llvm", '
+    'JSON or a dict such as {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}, or a tvm.target.Target.'
+)
+
+
+def resolve_target(target: str | dict[str, Any] | Target, cores: int) -> tuple[Target, list[str]]:
+    """A complete target and what had to be filled in, in words.
+
+    Args:
+        target: a tag, a kind, JSON, a dict, a Target, or the old string form `llvm -mcpu=znver4`, which is
+            translated.
+        cores: the number of cores a CPU target gets when it names none.
+
+    Raises ConfigError when TVM does not know the target.
+    """
+    notes: list[str] = []
+    description: str | dict[str, Any] | Target = target
+    if isinstance(target, str):
+        text = target.strip()
+        if text.startswith("{"):
+            description = _from_json(text)
+        elif " " in text:
+            description = _from_options(text)
+            notes.append(f'target "{text}" is the old string form; read as {json.dumps(description)}')
+        else:
+            description = text
+    resolved = _target(description)
+    if resolved.kind.name == "llvm" and resolved.attrs.get("num-cores") is None:
+        config = dict(resolved.export())
+        config["num-cores"] = cores
+        resolved = _target(config)
+        notes.append(f'target "{resolved.kind.name}" names no num-cores; {cores} filled in')
+    return resolved, notes
+
+
+def _target(description: str | dict[str, Any] | Target) -> Target:
+    if isinstance(description, Target):
+        return description
+    try:
+        return Target(description)
+    except Exception as error:  # TVM raises ValueError, TypeError or its own kinds of error
+        given = description if isinstance(description, str) else json.dumps(description, default=str)
+        reason = str(error).split(". Target creation from")[0]
+        kinds = ", ".join(sorted(str(kind) for kind in Target.list_kinds()))
+        raise ConfigError(f"target {given} cannot be used: {reason}. {_ACCEPTED} Kinds: {kinds}.") from error
+
+
+def _from_json(text: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"target {text} is not JSON: {error}. {_ACCEPTED}") from error
+
+
+def _from_options(text: str) -> dict[str, Any]:
+    """`llvm -mcpu=znver4 -mattr=+avx2,+fma -num-cores 2` as a dict."""
+    kind, *words = shlex.split(text)
+    config: dict[str, Any] = {"kind": kind}
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not name:
+            raise ConfigError(f'"{word}" in target "{text}" is not an option. {_ACCEPTED}')
+        if not equals:
+            value = words.pop(0) if words and not words[0].startswith("-") else "true"
+        config[name] = _option(name, value)
+    return config
+
+
+def _option(name: str, value: str) -> object:
+    """An option's value in the type TVM expects: lists for keys and CPU features, else what it looks like."""
+    if name in ("mattr", "keys", "libs"):
+        return value.split(",")
+    if value in ("true", "false"):
+        return value == "true"
+    try:
+        return int(value)
+    except ValueError:
+        return value

@@ -1,0 +1,355 @@
+"""The tuning loop: propose, measure, learn; then confirm the best program and leave the run's files."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import tvm
+from omegaconf import DictConfig, OmegaConf
+from tvm.ir import IRModule
+from tvm.s_tir.meta_schedule.utils import shash2hex
+from tvm.target import Target
+from tvm.tirx import PrimFunc
+
+from pruner import report
+from pruner.adapt.rule import AdaptationRule, Scratch
+from pruner.analyzer.device import Device
+from pruner.analyzer.draft import DraftModel
+from pruner.analyzer.roofline import RooflineDraft
+from pruner.config import instantiate
+from pruner.costmodel.history import History
+from pruner.costmodel.verifier import Verifier
+from pruner.costmodel.xgb import XGBVerifier
+from pruner.display import Display, RoundReport, SilentDisplay, make_display
+from pruner.errors import UntunableError
+from pruner.features.make import make_extractor
+from pruner.interrupt import stop_on_interrupt
+from pruner.measure.clock import Clock, stage
+from pruner.measure.local import LocalMeasurer
+from pruner.measure.measurement import MeasureInterrupted, Measurement, Measurer
+from pruner.parts import Budget, Parts
+from pruner.records.database import plain, trace_json, write_database
+from pruner.records.journal import Baseline, Confirmation, End, Header, Journal, Round, Trial
+from pruner.records.versions import versions
+from pruner.result import TuneResult
+from pruner.search.candidate import Candidate
+from pruner.search.latent import LatentSearch
+from pruner.search.space import Space
+from pruner.search.strategy import SearchStrategy
+from pruner.workload import Task, load_task, make_task, resolve_target
+
+# So many of the fastest trials are timed again and compared with the untuned program at once.
+FINALISTS = 3
+
+
+def tune(
+    mod: IRModule | PrimFunc,
+    *,
+    target: str | Mapping[str, object] | Target | None = None,
+    trials: int = 64,
+    batch: int = 10,
+    seed: int = 0,
+    minutes: float | None = None,
+    device: Device | None = None,
+    draft: DraftModel | None = None,
+    verifier: Verifier | None = None,
+    search: SearchStrategy | None = None,
+    adapt: AdaptationRule | None = None,
+    measurer: Measurer | None = None,
+    work_dir: str | Path | None = None,
+    display: Display | None = None,
+    name: str = "main",
+) -> TuneResult:
+    """Tunes one tensor program.
+
+    Args:
+        mod: a PrimFunc, or a module with one.
+        target: overrides the device's own.
+        trials, batch, minutes: see Budget.
+        device: by default the machine this runs on.
+        draft, verifier, search, adapt, measurer: components; by default those of `pruner tune`.
+        work_dir: a new folder for the run's files; by default outputs/DATE/TIME.
+        display: what to show; by default nothing.
+
+    Raises ConfigError for what cannot be used, UntunableError when there is nothing to tune.
+    """
+    clock = Clock()
+    device = device or Device.auto()
+    complete, _ = resolve_target(target or dict(device.target), device.cores)
+    task = make_task(mod, complete, name)
+    parts = Parts(
+        device,
+        draft or RooflineDraft(device=device),
+        verifier or XGBVerifier(seed=seed),
+        search or LatentSearch(),
+        adapt or Scratch(),
+    )
+    folder = Path(work_dir or time.strftime("outputs/%Y-%m-%d/%H-%M-%S"))
+    settings: dict[str, Any] = {"trials": trials, "batch": batch}
+    settings |= {family: type(part).__name__ for family, part in vars(parts).items() if family != "device"}
+    budget = Budget(trials, batch, minutes)
+    made = measurer or LocalMeasurer(task=task, threads=_threads(task, device))
+    run_ = Run(task, parts, made, budget, seed, folder, settings, display or SilentDisplay(), clock)
+    return run_.go()
+
+
+def run(cfg: DictConfig) -> TuneResult:
+    """`pruner tune`: a run as the settings say, shown on the terminal."""
+    clock = Clock()
+    device = Device.load(cfg.device.name)
+    target, notes = resolve_target(cfg.target or dict(device.target), device.cores)
+    task = load_task(cfg.workload, target)
+    parts = Parts(
+        device,
+        instantiate(cfg.draft, device=device),
+        instantiate(cfg.verifier, seed=cfg.seed),
+        instantiate(cfg.search),
+        instantiate(cfg.adapt),
+    )
+    display = make_display()
+    shown: Any = OmegaConf.to_container(cfg)
+    settings = {str(key): value for key, value in shown.items() if key not in ("work_dir", "workload")}
+    measurer = instantiate(cfg.measure, task=task, threads=_threads(task, device))
+    budget = Budget(cfg.trials, cfg.batch, cfg.minutes)
+    run_ = Run(task, parts, measurer, budget, cfg.seed, Path(cfg.work_dir), settings, display, clock)
+    return run_.go([*notes, *device.notes])
+
+
+def _threads(task: Task, device: Device) -> int:
+    """Threads a program is run with: as many as the target says the device has."""
+    return int(task.target.attrs.get("num-cores", device.cores))
+
+
+class Run:
+    """One run of the loop; `go` does it all."""
+
+    def __init__(
+        self,
+        task: Task,
+        parts: Parts,
+        measurer: Measurer,
+        budget: Budget,
+        seed: int,
+        work_dir: Path,
+        settings: Mapping[str, Any],
+        display: Display,
+        clock: Clock,
+    ) -> None:
+        self.task = task
+        self.parts = parts
+        self.measurer = measurer
+        self.budget = budget
+        self.seed = seed
+        self.work_dir = work_dir
+        self.settings = settings
+        self.display = display
+        self.clock = clock
+        self.journal: Journal
+        self.candidates: list[Candidate] = []
+        self.counts: dict[str, int] = {}
+
+    def go(self, notes: Sequence[str] = ()) -> TuneResult:
+        """Tunes, confirms, reports. The measurer is closed and the display finished, whatever happens."""
+        shown = {"device": self.parts.device.name, "trials": self.budget.trials, "batch": self.budget.batch}
+        try:
+            with self.clock.running():
+                self.display.start(self.task, {**shown, "work_dir": self.work_dir})
+                for note in notes:
+                    self.display.message(note)
+                return self._go()
+        finally:
+            self.measurer.close()
+            self.display.finish()
+
+    def _go(self) -> TuneResult:
+        space = self._space()
+        correct: bool | None = None
+        interrupted = False
+        with stop_on_interrupt(self.display) as stop:
+            try:
+                reason = self._rounds(space, stop)
+                correct = self._confirm()
+                self.journal.append(End(self._best_trial(), reason))
+            except KeyboardInterrupt as interrupt:
+                if not hasattr(self, "journal"):
+                    raise
+                if isinstance(interrupt, MeasureInterrupted):
+                    self._record(interrupt.measurements)
+                interrupted = True
+                self.journal.append(End(self._best_trial(), "interrupted"))
+            return self._report(correct, interrupted)
+
+    def _space(self) -> Space:
+        """The design space; when there is none, the error says how fast the program is as it stands."""
+        try:
+            return Space.of(self.task)
+        except UntunableError as error:
+            untuned = self.measurer.baseline()
+            latency = untuned.latency_s if untuned is not None else None
+            raise UntunableError(f"{error} Its baseline latency is {report.latency(latency)}.") from error
+
+    def _rounds(self, space: Space, stop: threading.Event) -> str:
+        """Proposes and measures until something runs out; returns what."""
+        parts = self.parts
+        rng = np.random.default_rng(self.seed)
+        session = parts.search.start(space, draft=parts.draft, verifier=parts.verifier, pool=None, rng=rng)
+        names = parts.verifier.features if parts.search.uses_verifier else ()
+        history = History([make_extractor(name, parts.device) for name in names])
+        while not (reason := self._spent(stop)):
+            left = self.budget.trials - len(self.candidates)
+            batch = session.propose(min(self.budget.batch, left))
+            if not batch:
+                return "exhausted"
+            if not self.candidates:
+                # The first draft is made while the workers start.
+                self._open_journal()
+            measurements = self.measurer.measure(batch)
+            self.counts = {
+                "explored": session.explored,
+                "drafted": session.drafted,
+                "verified": session.verified,
+                "measured": len(self.candidates) + len(batch),
+            }
+            self._record(measurements)
+            with stage("fit"):
+                session.observe(measurements)
+            if names and not self._spent(stop):
+                history.add(measurements)
+                with stage("fit"):
+                    parts.adapt.update(parts.verifier, history.training_set())
+        return reason
+
+    def _spent(self, stop: threading.Event) -> str:
+        """Why the run is over, or nothing."""
+        if stop.is_set():
+            return "interrupted"
+        if len(self.candidates) >= self.budget.trials:
+            return "budget"
+        if self.budget.minutes is not None and self.clock.elapsed() >= 60 * self.budget.minutes:
+            return "minutes"
+        return ""
+
+    def _open_journal(self) -> None:
+        header = Header(
+            workload=self.task.name,
+            workload_hash=shash2hex(self.task.mod),
+            target=plain(self.task.target.export()),
+            device=self.parts.device.name,
+            fingerprint=self.parts.device.fingerprint,
+            threads=_threads(self.task, self.parts.device),
+            runtime_threads=self.measurer.runtime_threads,
+            seed=self.seed,
+            settings=dict(self.settings),
+            versions=versions(),
+        )
+        untuned = self.measurer.baseline()
+        self.journal = Journal.create(self.work_dir, header)
+        self._record_baseline(untuned)
+
+    def _record_baseline(self, untuned: Measurement | None) -> None:
+        if untuned is not None:
+            self.journal.append(
+                Baseline(untuned.latency_s, untuned.spread_s, untuned.failure, untuned.message)
+            )
+
+    def _record(self, measurements: Sequence[Measurement]) -> None:
+        """Journals a batch and shows the round."""
+        number = len(self.journal.contents.rounds) + 1
+        elapsed = self.clock.elapsed()
+        trials = []
+        for i, m in enumerate(measurements, len(self.candidates) + 1):
+            assert m.candidate is not None
+            trials.append(
+                Trial(
+                    trial=i,
+                    round=number,
+                    key=m.candidate.key.hex(),
+                    trace=trace_json(m.candidate.materialise()),
+                    latency_s=m.latency_s,
+                    spread_s=m.spread_s,
+                    build_s=m.build_s,
+                    run_s=m.run_s,
+                    failure=m.failure,
+                    message=m.message,
+                    elapsed_s=elapsed,
+                )
+            )
+            self.candidates.append(m.candidate)
+        seconds = self.clock.seconds()
+        self.journal.append(*trials, Round(number, len(self.candidates), seconds, dict(self.counts)))
+        best = self.journal.contents.best()
+        failed = Counter(t.failure for t in self.journal.contents.trials if t.failure is not None)
+        self.display.round(
+            RoundReport(
+                round=number,
+                trials=len(self.candidates),
+                budget=self.budget.trials,
+                best_s=best.latency_s if best else None,
+                gflops=self.task.flop / best.latency_s / 1e9 if best and best.latency_s else None,
+                failures=failed,
+                seconds=seconds,
+            )
+        )
+
+    def _confirm(self) -> bool | None:
+        """Times the fastest trials again and compares their output, until one of them stands; returns
+        whether it was found equal to the untuned program, None when it could not be compared."""
+        if not self.candidates:
+            return None
+        ranked = sorted(
+            (t for t in self.journal.contents.trials if t.latency_s is not None),
+            key=lambda t: t.latency_s or 0.0,
+        )
+        for start in range(0, len(ranked), FINALISTS):
+            finalists = ranked[start : start + FINALISTS]
+            confirmed = self.measurer.confirm([self.candidates[t.trial - 1] for t in finalists])
+            for trial, m in zip(finalists, confirmed, strict=True):
+                self.journal.append(Confirmation(trial.trial, m.latency_s, m.spread_s, m.failure, m.message))
+                if m.failure is not None:
+                    self.display.message(f"trial {trial.trial} is dropped ({m.failure}): {m.message}")
+            if any(m.failure is None for m in confirmed):
+                self._record_baseline(self.measurer.baseline())
+                return None if any(m.message for m in confirmed if m.failure is None) else True
+        return None
+
+    def _best_trial(self) -> int | None:
+        """The fastest trial that was confirmed, or while none is, the fastest one."""
+        contents = self.journal.contents
+        valid = [t for t in contents.confirmed() if t.latency_s is not None]
+        stood = {c.trial for c in contents.confirmations}
+        pool = [t for t in valid if t.trial in stood] or valid
+        return min(pool, key=lambda t: t.latency_s or 0.0).trial if pool else None
+
+    def _report(self, correct: bool | None, interrupted: bool) -> TuneResult:
+        contents = self.journal.contents
+        write_database(self.work_dir, self.task, contents)
+        report.write_curve(self.work_dir, contents)
+        counts = {**self.counts, "measured": len(self.candidates)}
+        summary = report.Summary.of(
+            contents, correct=correct, candidates=counts, seconds=self.clock.seconds()
+        )
+        summary.write(self.work_dir)
+        threads = contents.header.threads
+        closing = f"Run the result: {report.load_command(self.work_dir, threads)}"
+        if summary.best_s is None:
+            closing = "No candidate ran; the untuned program is all there is."
+        self.display.finish(summary, closing)
+        return TuneResult(self.task, self.work_dir, summary, report.curve(contents), interrupted)
+
+
+class _CallableModule(ModuleType):
+    """`pruner.tune` is this module once it is imported; calling it calls the function of the same name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> TuneResult:
+        return tune(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,108 @@
+"""StatementFeatures: TVM's own numbers, in order, under names that mean what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm.s_tir import Schedule
+from tvm.s_tir import meta_schedule as ms
+from tvm.target import Target
+
+from pruner.analyzer.device import Device
+from pruner.errors import RejectedError
+from pruner.features.statement import StatementFeatures
+from pruner.search.candidate import Candidate, TraceCandidate
+from pruner.search.population import Population
+from pruner.search.space import Space
+from pruner.workload import Task, load_task
+
+TARGET = {"kind": "llvm", "num-cores": 2}
+
+
+def device(target: dict[str, object] = TARGET) -> Device:
+    return Device(
+        name="test",
+        kind=str(target["kind"]),
+        levels=(),
+        peak={},
+        transaction=64,
+        frequency=1e9,
+        cores=2,
+        target=target,
+    )
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return load_task("C2D/0", Target(TARGET))
+
+
+@pytest.fixture(scope="module")
+def rows(task: Task) -> Population:
+    return Space.of(task).sample(12, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_equals_tvms_extractor(task: Task, rows: Population, threads: int) -> None:
+    batch = StatementFeatures(device=device(), threads=threads).extract(rows)
+    theirs = ms.feature_extractor.PerStoreFeature()
+    context = ms.TuneContext(mod=task.mod, target=task.target, num_threads=1)
+    for i, candidate in enumerate(rows):
+        [tensor] = theirs.extract_from(context, [ms.MeasureCandidate(candidate.materialise(), [])])
+        ours = batch.values[batch.offsets[i] : batch.offsets[i + 1]]
+        np.testing.assert_array_equal(ours, tensor.numpy().astype(np.float32))
+    assert (len(batch), batch.name, batch.version) == (12, "statement", 1)
+    assert len(set(StatementFeatures.columns)) == batch.values.shape[1] == 164
+
+
+def test_column_names_mean_what_they_say() -> None:
+    task = load_task("GMM/0", Target(TARGET))
+    schedule = Schedule(task.mod)
+    block = schedule.get_sblock("Z")
+    _, i, j, k = schedule.get_loops(block)
+    i0, i1 = schedule.split(i, [16, 8])
+    j0, j1 = schedule.split(j, [32, 4])
+    schedule.reorder(i0, j0, k, i1, j1)
+    schedule.parallel(i0)
+    schedule.vectorize(j1)
+    schedule.annotate(i0, "pragma_auto_unroll_max_step", 512)
+    batch = StatementFeatures(device=device()).extract([TraceCandidate.of(task, schedule)])
+    [store] = batch.values
+    named = dict(zip(StatementFeatures.columns, 2.0 ** store.astype(float) - 1, strict=True))
+    instances = 128**3
+    for column, expected in {
+        "float_mul": instances,
+        "float_add_sub": instances,
+        "parallel_product": 16,
+        "parallel_at_outer_spatial": 1,
+        "vectorize_innermost": 4,
+        "vectorize_at_inner_spatial": 1,
+        "unroll_at_none": 1,
+        "is_gpu": 0,
+        "outer_product": instances,
+        "auto_unroll_max_step": 512,
+        "buffer0_unique_bytes": 128 * 128 * 4,
+        "buffer4_bytes": 0,
+    }.items():
+        assert named[column] == pytest.approx(expected, rel=1e-4), column
+
+
+def test_a_gpu_is_told_by_the_devices_target(task: Task, rows: Population) -> None:
+    batch = StatementFeatures(device=device({"kind": "cuda", "arch": "sm_80"})).extract([rows[0]])
+    assert (batch.values[:, StatementFeatures.columns.index("is_gpu")] == 1).all()
+
+
+def test_no_candidates_give_an_empty_batch() -> None:
+    batch = StatementFeatures(device=device()).extract([])
+    assert (len(batch), batch.values.shape) == (0, (0, 164))
+
+
+def test_a_rejected_candidate_is_an_error(rows: Population) -> None:
+    class Rejected(Candidate):
+        key = b""
+
+        def materialise(self) -> Schedule:
+            raise RejectedError("refused")
+
+    with pytest.raises(RejectedError, match="refused"):
+        StatementFeatures(device=device()).extract([rows[0], Rejected()])

@@ -1,0 +1,219 @@
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+from hydra.utils import get_class
+from omegaconf import OmegaConf
+
+from pruner.analyzer.draft import DraftModel
+from pruner.config import compose, compose_sweep, groups, instantiate
+from pruner.errors import ConfigError, DeviceError
+from pruner.measure.clock import Clock
+
+W = "workload=C2D/1"
+
+
+class Component:
+    """Stands for a component of a user's own."""
+
+    def __init__(self, *, size, names=(), device=None):
+        self.size = size
+        self.names = names
+        self.device = device
+
+
+class Refusing:
+    def __init__(self):
+        raise DeviceError("no such level")
+
+
+def test_the_defaults_are_the_documented_ones():
+    cfg = compose([W])
+    assert (cfg.workload, cfg.batch, cfg.seed, cfg.target, cfg.minutes) == ("C2D/1", 10, 0, None, None)
+    assert cfg.device.name == "auto"
+    assert cfg.draft == {
+        "_target_": "pruner.analyzer.roofline.RooflineDraft",
+        "penalties": "all",
+        "explored": 8000,
+        "size": 512,
+        "random": 32,
+    }
+    assert cfg.verifier.features == "symbols"
+    assert cfg.search["_target_"].endswith("LatentSearch")
+    assert cfg.adapt["_target_"].endswith("Scratch")
+    assert "hydra" not in cfg
+    assert cfg.work_dir.startswith("outputs/")
+    OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+
+
+@pytest.mark.parametrize(
+    ("group", "option"), [(group, option) for group, options in groups().items() for option in options]
+)
+def test_every_option_composes(group, option):
+    overrides = [W, f"{group}={option}"]
+    if option == "custom":
+        overrides.append(f"{group}._target_=some.Class")
+    chosen = compose(overrides)[group]
+    assert ("name" if group == "device" else "_target_") in chosen
+
+
+@pytest.mark.parametrize(
+    ("group", "option"),
+    [
+        (group, option)
+        for group, options in groups().items()
+        for option in options
+        if group != "device" and option != "custom"
+    ],
+)
+def test_every_option_is_a_class_and_repeats_its_defaults(group, option):
+    chosen = dict(compose([W, f"{group}={option}"])[group])
+    parameters = inspect.signature(get_class(chosen.pop("_target_"))).parameters
+    defaults = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
+    assert chosen == {name: defaults[name] for name in chosen}
+
+
+def test_hydras_run_folder_is_the_work_dir():
+    assert compose([W, "hydra.run.dir=there"]).work_dir == "there"
+    assert compose([W, "hydra.run.dir=there", "work_dir=here"]).work_dir == "here"
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "value"),
+    [
+        ('target={"kind": "llvm", "num-cores": 2}', "target", '{"kind": "llvm", "num-cores": 2}'),
+        ("target=llvm -num-cores 2", "target", "llvm -num-cores 2"),
+        ("work_dir=a (1)/it's", "work_dir", "a (1)/it's"),
+        ("work_dir=7", "work_dir", "7"),
+        ("workload=my file.py:conv", "workload", "my file.py:conv"),
+        ("minutes=0.5", "minutes", 0.5),
+    ],
+)
+def test_text_is_taken_as_it_stands(given, key, value):
+    assert compose([W, given])[key] == value
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        ([], "workload= is required"),
+        (["workload="], "workload= is required"),
+        ([W, "trials=0"], "trials=0 .* at least 1"),
+        ([W, "trials=1.5"], "trials=1.5"),
+        ([W, "trials=many"], "trials=many"),
+        ([W, "trials=true"], "trials=True"),
+        ([W, "batch=0"], "batch=0"),
+        ([W, "seed=-1"], "seed=-1"),
+        ([W, "minutes=0"], "minutes=0"),
+        ([W, "minutes=inf"], "minutes=inf"),
+        ([W, "verifier=forest"], "Unknown verifier 'forest'.*custom, random, xgb"),
+        ([W, "device=k81"], "Unknown device 'k81'.*auto.*x86-64"),
+        ([W, "draft=psi"], "Unknown draft 'psi'.*none, roofline, symbol"),
+        ([W, "trails=3"], "Unknown setting 'trails'.*mean trials"),
+        ([W, "draft.sise=3"], "draft.sise.*--help"),
+        ([W, "forest.size=3"], "forest.size.*Accepted"),
+        ([W, "trials"], "Cannot read.*'trials'"),
+        ([W, "trials=1,2"], "--multirun"),
+        ([W, "verifier=[xgb,random]"], "one verifier"),
+        ([W, "verifier=null"], "one verifier"),
+        ([W, "~trials"], "cannot be removed"),
+        ([W, "~draft"], "draft=NAME"),
+        ([W, "+trials=2"], r"without '\+'"),
+        ([W, "seed=${nothing}"], "nothing"),
+        ([W, "verifier=custom"], "verifier._target_"),
+    ],
+)
+def test_bad_settings_are_named(overrides, named):
+    with pytest.raises(ConfigError, match=named) as error:
+        compose(overrides)
+    assert "\n" not in str(error.value)
+
+
+def test_bad_settings_are_refused_without_tvm_and_leave_nothing(tmp_path):
+    script = (
+        "import sys, pruner.config as c\n"
+        "try: c.compose(['workload=C2D/1', 'verifier=forest'])\n"
+        "except c.ConfigError: print('tvm' in sys.modules, 'torch' in sys.modules)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "False"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_component_of_ones_own():
+    target = f"{__name__}.Component"
+    cfg = compose(
+        [W, "verifier=custom", f"verifier._target_={target}", "verifier.size=3", "verifier.names=[a]"]
+    )
+    made = instantiate(cfg.verifier)
+    assert type(made).__name__ == "Component"
+    assert (made.size, made.names) == (3, ["a"])
+    assert type(made.names) is list
+
+
+def test_an_option_of_ones_own(tmp_path):
+    (tmp_path / "verifier").mkdir()
+    (tmp_path / "verifier" / "mine.yaml").write_text(f"_target_: {__name__}.Component\nsize: 4\n")
+    cfg = compose([W, "verifier=mine", "verifier.size=5"], str(tmp_path))
+    assert instantiate(cfg.verifier).size == 5
+    with pytest.raises(ConfigError, match="custom, mine, random, xgb"):
+        compose([W, "verifier=yours"], str(tmp_path))
+    with pytest.raises(ConfigError, match="no such folder"):
+        compose([W], str(tmp_path / "missing"))
+
+
+def test_runtime_arguments_arrive_as_they_are():
+    clock = Clock()
+    assert instantiate({"_target_": f"{__name__}.Component", "size": 1}, device=clock).device is clock
+
+
+def test_the_shipped_null_draft():
+    draft = instantiate(compose([W, "draft=none", "draft.size=7"]).draft, device=None)
+    assert isinstance(draft, DraftModel)
+    assert draft.size == 7
+
+
+@pytest.mark.parametrize(
+    ("target", "named"),
+    [
+        ("no.such.Class", "no.such.Class"),
+        ("pruner.errors.Missing", "Missing"),
+        ("pruner", "pruner"),
+    ],
+)
+def test_a_class_that_cannot_be_loaded(target, named):
+    with pytest.raises(ConfigError, match=named) as error:
+        instantiate({"_target_": target})
+    assert "package.module.Class" in str(error.value)
+
+
+def test_a_setting_the_class_does_not_take():
+    with pytest.raises(ConfigError, match=r"colour.*size, names, device"):
+        instantiate({"_target_": f"{__name__}.Component", "size": 1, "colour": "red"})
+    with pytest.raises(ConfigError, match="size"):
+        instantiate({"_target_": f"{__name__}.Component"})
+
+
+def test_the_components_own_error_passes_through():
+    with pytest.raises(DeviceError, match="no such level"):
+        instantiate({"_target_": f"{__name__}.Refusing"})
+
+
+def test_a_sweep_is_every_combination_in_its_own_folder():
+    configs = compose_sweep(["workload=C2D/1,GMM/0", "seed=range(0,2)", "search=latent,random", "batch=5"])
+    seen = {(c.workload, c.seed, c.search["_target_"].split(".")[-1]) for c in configs}
+    assert len(configs) == len(seen) == 8
+    assert len({c.work_dir for c in configs}) == 8
+    assert all(c.work_dir.startswith("multirun/") for c in configs)
+    with pytest.raises(ConfigError, match="seed=-1"):
+        compose_sweep([W, "seed=0,-1"])

@@ -1,0 +1,109 @@
+"""The guard against releases that crash, and the fast import of the tensor intrinsics."""
+
+import inspect
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from pruner import _tvm
+from pruner._tvm import IncompatibleTVMError, check_versions, fast_intrinsics
+
+
+def _install(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
+    def version(distribution: str) -> str:
+        found = versions[distribution.replace("-", "_")]
+        if found is None:
+            raise metadata.PackageNotFoundError(distribution)
+        return found
+
+    monkeypatch.setattr(metadata, "version", version)
+
+
+@pytest.mark.parametrize("ffi", ["0.1.14.post0", "0.1.14.post1", "0.1.14"])
+def test_working_releases_pass(monkeypatch: pytest.MonkeyPatch, ffi: str) -> None:
+    _install(monkeypatch, apache_tvm="0.27.0.post1", apache_tvm_ffi=ffi)
+    check_versions()
+
+
+@pytest.mark.parametrize(
+    ("tvm", "ffi", "said"),
+    [
+        ("0.27.0.post1", "0.1.15.post1", "apache-tvm-ffi 0.1.15.post1"),
+        ("0.27.0.post1", "0.1.15.post2", "apache-tvm-ffi 0.1.15.post2"),
+        ("0.27.0.post1", "0.1.140", "apache-tvm-ffi 0.1.140"),
+        ("0.27.0.post1", "0.1.13.post3", "apache-tvm-ffi 0.1.13.post3"),
+        ("0.26.0", "0.1.14.post1", "apache-tvm 0.26.0"),
+        ("0.27.0.post1", None, "apache-tvm-ffi is not installed"),
+        (None, None, "apache-tvm is not installed"),
+    ],
+)
+def test_other_releases_are_refused_with_the_fix(
+    monkeypatch: pytest.MonkeyPatch, tvm: str | None, ffi: str | None, said: str
+) -> None:
+    _install(monkeypatch, apache_tvm=tvm, apache_tvm_ffi=ffi)
+    with pytest.raises(IncompatibleTVMError, match="pip install") as caught:
+        check_versions()
+    assert said in str(caught.value)
+
+
+def test_import_refuses_a_crashing_release_before_tvm_is_imported() -> None:
+    code = """
+import sys
+from importlib import metadata
+known = metadata.version
+metadata.version = lambda name: "0.1.15.post2" if name == "apache-tvm-ffi" else known(name)
+try:
+    import pruner
+except ImportError as error:
+    assert "apache-tvm-ffi==0.1.14" in str(error), error
+    assert not [name for name in sys.modules if name.split(".")[0] in ("tvm", "tvm_ffi")]
+    print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "refused"
+
+
+def test_import_of_the_package_alone_leaves_tvm_out() -> None:
+    code = "import sys, pruner; print(pruner.__version__, 'tvm' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    version, *loaded = done.stdout.split()
+    assert version
+    assert loaded == ["False", "False"]
+
+
+def test_the_name_tune_stays_the_function_after_the_submodule_is_imported() -> None:
+    import pruner
+    from pruner.tune import tune
+
+    assert pruner.tune is tune
+
+
+def test_intrinsics_are_registered_and_getmodule_is_restored() -> None:
+    code = """
+import inspect, tvm
+original, calls = inspect.getmodule, 0
+def counting(*given):
+    global calls
+    calls += 1
+    return original(*given)
+inspect.getmodule = counting
+from pruner._tvm import fast_intrinsics
+fast_intrinsics()
+fast_intrinsics()
+assert inspect.getmodule is counting
+from tvm.s_tir import TensorIntrin
+assert TensorIntrin.get("dot_16x4_vnni") is not None
+print(calls)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 1000  # TVM alone asks some 27,000 times
+
+
+def test_getmodule_is_restored_when_the_import_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tvm, "_INTRINSICS", "tvm.s_tir.no_such_module")
+    before = inspect.getmodule
+    with pytest.raises(ModuleNotFoundError):
+        fast_intrinsics()
+    assert inspect.getmodule is before
