@@ -79,7 +79,8 @@ def make_task(mod: IRModule | PrimFunc, target: Target, name: str = "main") -> T
     except Exception as error:  # TVM reports symbolic shapes and scalar arguments as internal errors
         raise UntunableError(
             f"{name} cannot be tuned: every argument must be a tensor of a fixed shape "
-            f"({_last_line(error)}). Give the program's symbolic sizes numbers and its scalars values, e.g. with PrimFunc.specialize."
+            f"({_last_line(error)}). Give the program's symbolic sizes numbers and its scalars values, "
+            "for example with PrimFunc.specialize."
         ) from error
     return Task(name, mod, target)
 
@@ -87,7 +88,12 @@ def make_task(mod: IRModule | PrimFunc, target: Target, name: str = "main") -> T
 def _operator(workload: str, family: str, index: int) -> PrimFunc:
     if family not in te_workload.CONFIGS or not 0 <= index < len(te_workload.CONFIGS[family][1]):
         raise ConfigError(f'workload "{workload}" is unknown. {_accepted()}')
-    return te_workload.create_te_workload(family, index)
+    try:
+        return te_workload.create_te_workload(family, index)
+    except Exception as error:  # TVM lists an operator that it has itself retired
+        raise ConfigError(
+            f'workload "{workload}": this TVM cannot make it ({_last_line(error)}). {_accepted()}'
+        ) from error
 
 
 def _accepted() -> str:

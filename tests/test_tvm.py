@@ -73,11 +73,15 @@ def test_import_of_the_package_alone_leaves_tvm_out() -> None:
     assert loaded == ["False", "False"]
 
 
-def test_the_name_tune_stays_the_function_after_the_submodule_is_imported() -> None:
+def test_the_package_offers_the_tuner_whichever_way_it_is_imported() -> None:
     import pruner
-    from pruner.tune import tune
+    import pruner.tune
+    from pruner.result import TuneResult
 
-    assert pruner.tune is tune
+    assert callable(pruner.tune)
+    assert pruner.TuneResult is TuneResult
+    with pytest.raises(AttributeError, match="no attribute 'tuna'"):
+        pruner.tuna  # noqa: B018
 
 
 def test_intrinsics_are_registered_and_getmodule_is_restored() -> None:

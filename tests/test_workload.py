@@ -99,6 +99,11 @@ def test_an_unknown_workload_lists_families_and_indices(name: str) -> None:
         assert said in str(caught.value)
 
 
+def test_an_operator_that_tvm_lists_but_cannot_make_is_one_message() -> None:
+    with pytest.raises(ConfigError, match="this TVM cannot make it"):
+        load_task("C2D_WIN_NHWC/0", TARGET)
+
+
 def test_a_function_of_a_file_may_make_its_program(programs: Path) -> None:
     assert load_task(f"{programs}:matmul", TARGET).flop == 2 * 8**3
 

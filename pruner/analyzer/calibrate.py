@@ -96,7 +96,9 @@ def write_rates(file: Path, fingerprint: str, rates: Rates) -> None:
     """Keeps a calibration; a reader never sees half of it. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps({"version": VERSION, "fingerprint": fingerprint, "rates": asdict(rates)}), "utf-8")
+    part.write_text(
+        json.dumps({"version": VERSION, "fingerprint": fingerprint, "rates": asdict(rates)}), "utf-8"
+    )
     part.replace(file)
 
 

@@ -73,6 +73,8 @@ def _rewrite_alone(batch: StatementBatch) -> Rewrite:
     going = batch.parallel > 0
     for level in range(depth):
         going = going & free[level]
+        if not going.any():
+            break
         parallel_loops += going
         chunks = np.where(going, chunks * extents[level], chunks)
         going = going & (chunks <= batch.parallel) & ~batch.forks[level]
@@ -83,6 +85,8 @@ def _rewrite_alone(batch: StatementBatch) -> Rewrite:
     going = batch.vectorize > 0
     for level in reversed(range(depth)):
         going = going & free[level] & ~batch.forks[level] & (vector_loops < fusible)
+        if not going.any():
+            break
         reach = np.where(going, reach * extents[level], reach)
         going = going & (reach <= batch.vectorize)
         vector_loops += going
@@ -125,6 +129,8 @@ def _contiguous_loops(batch: StatementBatch, extents: Ints) -> Ints:
             still, fresh = stride == 0, expected == 0
             fits = np.where(fresh, (stride == 1) | (count == 0), stride == expected)
             going = going & (still | fits)
+            if not going.any():
+                break
             count += going
             expected = np.where(going & ~still, stride * extents[level], expected)
         result = np.minimum(result, count)
@@ -132,7 +138,7 @@ def _contiguous_loops(batch: StatementBatch, extents: Ints) -> Ints:
 
 
 def _seen_stride(access: Access, loop: Loop, m: int) -> Ints:
-    """The stride as TVM's rule reads it: of the innermost dimension that names the loop, floor terms unseen."""
+    """The stride as TVM's rule reads it: in the innermost dimension with the loop, floor terms unseen."""
     pitch: int | Ints = 1
     for index, dim in zip(reversed(access.index), reversed(access.buffer.shape), strict=True):
         if loop in index.terms:

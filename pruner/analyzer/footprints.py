@@ -13,16 +13,17 @@ from pruner.search.nest import Access, Loop, Statement
 Floats = NDArray[np.float64]
 
 
-def widths_by_depth(access: Access, loops: tuple[Loop, ...], m: int) -> list[list[Floats | float]]:
-    """`[depth][dimension]`: `Access.widths` while the loops from `depth` inwards run, for depth 0 … len(loops)
-    (nothing runs at the last). One pass from the inside out instead of one per depth."""
+def widths_by_depth(access: Access, loops: tuple[Loop, ...]) -> list[list[Floats | float]]:
+    """`[depth][dimension]`: `Access.widths` while the loops from `depth` inwards run, for depths from 0 to
+    len(loops), where nothing runs. One pass from the inside out instead of one per depth."""
     depth = len(loops)
     table: list[list[Floats | float]] = [[] for _ in range(depth + 1)]
     for index, dim in zip(access.index, access.buffer.shape, strict=True):
         affine = all(isinstance(term, Loop) for term in index.terms)
         moving = index.loops()
         width: Floats | float = 1.0
-        table[depth].append(width)
+        clipped: Floats | float = np.minimum(1.0, dim)
+        table[depth].append(clipped)
         for level in reversed(range(depth)):
             loop = loops[level]
             if loop in moving:
@@ -31,45 +32,39 @@ def widths_by_depth(access: Access, loops: tuple[Loop, ...], m: int) -> list[lis
                 else:
                     low, high = index.range(loops[level:])
                     width = np.subtract(high, low) + 1.0
-            table[level].append(np.minimum(width, dim) if loop in moving else table[level + 1][-1])
+                clipped = np.minimum(width, dim)
+            table[level].append(clipped)
     return table
 
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """What each access of a statement touches, by depth.
+    """What a statement's accesses touch, by depth; `depth` is the number of its loops.
 
-    elements, lines: per access (reads first, then writes), `(depth + 1) x m`: elements and bytes of whole
-        cache lines touched while the loops from that depth inwards run once.
+    accesses: the reads without the accumulator of a reduction, then the writes. operands: how many reads.
+    elements: per access, `(depth + 1) x m`: elements touched while the loops from that depth inwards run
+        once. A buffer that lives inside outer loops is the same memory at each of their iterations.
     moves: per access, `depth` bools: whether the loop moves the accessed element.
-    visits: per access, `(depth + 1) x m`: how often that footprint is fetched, when what is touched stays
-        as long as the loops just outside do not move it.
-    A buffer that lives inside outer loops is the same memory at each of their iterations.
+    lines: `(depth + 1) x m`, bytes of the whole cache lines that all accesses touch together.
+    fetched: `(depth + 1) x m`, bytes moved into a memory that holds just `lines` of that depth, over the
+        whole run of the statement. What is touched stays as long as the loops just outside do not move it;
+        an output counts twice when it is read too.
     """
 
     accesses: tuple[Access, ...]
+    operands: int
     elements: list[Floats]
-    lines: list[Floats]
     moves: list[tuple[bool, ...]]
-    visits: list[Floats]
+    lines: Floats
+    fetched: Floats
 
-    def total_lines(self) -> Floats:
-        """`(depth + 1) x m` bytes of cache lines that all accesses touch together."""
-        return np.sum(self.lines, axis=0, dtype=np.float64)
-
-    def traffic(self, capacity: float, weights: tuple[float, ...] | None = None) -> Floats:
-        """float64[m] bytes fetched into a memory of `capacity` bytes over the whole run of the statement:
-        the largest sub-nest whose lines fit is loaded once per visit."""
-        fits = self.total_lines() <= capacity
+    def traffic(self, capacity: float) -> Floats:
+        """float64[m] bytes fetched into a memory of `capacity` bytes: the largest sub-nest whose lines fit
+        is loaded once per visit."""
+        fits = self.lines <= capacity
         fits[-1] = True
         # Outermost depth that fits; deeper sub-nests touch less.
-        chosen = np.argmax(fits, axis=0)
-        columns = np.arange(fits.shape[1])
-        total = np.zeros(fits.shape[1])
-        for i, (lines, visits) in enumerate(zip(self.lines, self.visits, strict=True)):
-            weight = 1.0 if weights is None else weights[i]
-            total += weight * lines[chosen, columns] * visits[chosen, columns]
-        return total
+        return np.asarray(self.fetched[np.argmax(fits, axis=0), np.arange(fits.shape[1])])
 
 
 def inputs(statement: Statement) -> list[int]:
@@ -78,52 +73,48 @@ def inputs(statement: Statement) -> list[int]:
     return [i for i, read in enumerate(statement.reads) if id(read.buffer) not in written]
 
 
-def reach(batch: StatementBatch, extents: Floats, transaction: int) -> Reach:
-    """The reach of a batch's statement; `extents` is `depth x m`, `transaction` the bytes of a line."""
-    statement, m = batch.statement, len(batch)
-    loops, depth = statement.loops, len(statement.loops)
+def reach(batch: StatementBatch, loops: tuple[Loop, ...], extents: Floats, transaction: int) -> Reach:
+    """The reach of a batch's statement. loops, extents (`depth x m`): those of its loops that matter, outside
+    in; transaction: the bytes of a line."""
+    statement, m, depth = batch.statement, len(batch), len(loops)
+    dropped = np.cumsum([0, *(loop not in loops for loop in statement.loops)])
     operands = inputs(statement)
     accesses = (*(statement.reads[i] for i in operands), *statement.writes)
     homes = [batch.homes[i] for i in operands] + list(batch.homes[len(statement.reads) :])
     outer = np.ones((depth + 1, m))
     np.cumprod(extents, axis=0, out=outer[1:])
-    result = Reach(accesses, [], [], [], [])
-    for access, home in zip(accesses, homes, strict=True):
-        table = widths_by_depth(access, loops, m)
-        elements, lines = np.ones((depth + 1, m)), np.ones((depth + 1, m))
-        moves = tuple(access.indexed_by(loop) for loop in loops)
+    iterates = extents > 1
+    elements, moves = [], []
+    lines, fetched = np.zeros((depth + 1, m)), np.zeros((depth + 1, m))
+    for i, (access, home) in enumerate(zip(accesses, homes, strict=True)):
+        home = home - dropped[home]
+        table = widths_by_depth(access, loops)
+        moved = tuple(access.indexed_by(loop) for loop in loops)
+        size = float(access.buffer.itemsize)
+        touched = np.ones((depth + 1, m))
+        weight = 2.0 if i >= len(operands) and (statement.has_init or statement.reduces) else 1.0
+        bytes_ = np.ones((depth + 1, m))
         for level in range(depth, -1, -1):
-            if level < depth and not moves[level]:
-                elements[level], lines[level] = elements[level + 1], lines[level + 1]
+            if level < depth and not moved[level]:
+                touched[level], bytes_[level] = touched[level + 1], bytes_[level + 1]
                 continue
-            here = _elements_and_lines(access, table[level], transaction)
-            for column, value in zip((elements, lines), here, strict=True):
-                if level < depth:
-                    value = np.where(level < home, column[level + 1], value)
-                column[level] = value
-        visits = np.ones((depth + 1, m))
+            row = np.ones(m)
+            for width in table[level]:
+                row = row * width
+            run = table[level][-1] * size if table[level] else size
+            inside = home > level
+            whole = row * (size * np.ceil(run / transaction) * transaction / run)
+            if level < depth and inside.any():
+                row = np.where(inside, touched[level + 1], row)
+                whole = np.where(inside, bytes_[level + 1], whole)
+            touched[level], bytes_[level] = row, whole
+        visits = np.ones(m)
+        fetched[0] += weight * bytes_[0]
         for level in range(1, depth + 1):
-            moved = moves[level - 1] & (extents[level - 1] > 1) & (level > home)
-            visits[level] = np.where(moved, outer[level], visits[level - 1])
-        for column, value in zip(
-            (result.elements, result.lines, result.visits), (elements, lines, visits), strict=True
-        ):
-            column.append(value)
-        result.moves.append(moves)
-    return result
-
-
-def _elements_and_lines(
-    access: Access, widths: list[Floats | float], transaction: int
-) -> tuple[Floats | float, Floats | float]:
-    """Elements, and bytes of the cache lines they lie in: whole rows run on into the next dimension."""
-    size = float(access.buffer.itemsize)
-    elements: Floats | float = 1.0
-    run: Floats | float = size  # bytes that lie next to each other
-    whole: NDArray[np.bool_] | bool = True
-    for width, dim in zip(reversed(widths), reversed(access.buffer.shape), strict=True):
-        elements = elements * width
-        run = np.where(whole, run * width, run)
-        whole = whole & np.equal(width, dim)
-    runs = elements * size / run
-    return elements, runs * np.ceil(run / transaction) * transaction
+            if moved[level - 1]:
+                visits = np.where(iterates[level - 1] & (home < level), outer[level], visits)
+            fetched[level] += weight * bytes_[level] * visits
+        lines += bytes_
+        elements.append(touched)
+        moves.append(moved)
+    return Reach(accesses, len(operands), elements, moves, lines, fetched)

@@ -43,7 +43,9 @@ def read_host(root: Path = Path("/"), cpus: set[int] | None = None) -> Host:
     notes: list[str] = []
     usable = cpus if cpus is not None else _affinity()
     info = _cpuinfo(root)
-    siblings = {frozenset(_cpu_list(_text(_cpu(root, cpu) / "topology/thread_siblings_list"))) for cpu in usable}
+    siblings = {
+        frozenset(_cpu_list(_text(_cpu(root, cpu) / "topology/thread_siblings_list"))) for cpu in usable
+    }
     known = {group & usable for group in siblings} - {frozenset()}
     cores = len(known) or len(usable)
     quota = _quota(root)
@@ -208,7 +210,11 @@ def _model(info: dict[str, str]) -> str:
 def _quota(root: Path) -> float | None:
     """CPUs the control group allows, by its version 2 or 1 files; None without a limit."""
     cgroup = root / "sys/fs/cgroup"
-    paths = [line.split(":", 2)[2] for line in _text(root / "proc/self/cgroup").splitlines() if line.startswith("0::")]
+    paths = [
+        line.split(":", 2)[2]
+        for line in _text(root / "proc/self/cgroup").splitlines()
+        if line.startswith("0::")
+    ]
     for folder in [*(cgroup / path.lstrip("/") for path in paths), cgroup]:
         words = _text(folder / "cpu.max").split()
         if len(words) == 2 and words[0] != "max":

@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+import textwrap
 import time
 from typing import Any
 
 import numpy as np
 import tvm
-from tvm.script import tirx as T
+from tvm.script import from_source
 from tvm.target import Target
 from tvm.tirx import PrimFunc
+
+Shapes = list[tuple[int, ...]]
 
 # A parallel loop that takes longer was interrupted.
 LIKELY_LAUNCH_S = 5e-5
@@ -22,58 +25,56 @@ LEAST_ROUNDS, MOST_ROUNDS, ROUNDS_S = 4, 12, 0.6
 def multiply_add(cores: int, lanes: int, repeats: int) -> PrimFunc:
     """A register tile of 6 rows by 2 vectors per core, as in a matrix product: `12 * 128 * repeats` vector
     multiply-adds a core."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        a: T.Buffer((128, 6), "float32"),
-        b: T.Buffer((128, 2 * lanes), "float32"),
-        c: T.Buffer((cores, 6, 2 * lanes), "float32"),
-    ):
-        T.func_attr({"tirx.noalias": True})
-        for core in T.parallel(cores):
-            for _ in range(repeats):
+    return _kernel(
+        f"a: T.Buffer((128, 6)), b: T.Buffer((128, {2 * lanes})), c: T.Buffer(({cores}, 6, {2 * lanes}))",
+        f"""
+        for core in T.parallel({cores}):
+            for _ in range({repeats}):
                 for k in range(128):
                     for i in T.unroll(6):
-                        for j in T.vectorized(2 * lanes):
+                        for j in T.vectorized({2 * lanes}):
                             c[core, i, j] = c[core, i, j] + a[k, i] * b[k, j]
-
-    return main
+        """,
+    )
 
 
 def read_sum(cores: int, lanes: int, blocks: int, repeats: int) -> PrimFunc:
     """Every core reads its own `blocks` blocks of eight vectors, `repeats` times."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        x: T.Buffer((cores, blocks, 8, lanes), "float32"), out: T.Buffer((cores, 8, lanes), "float32")
-    ):
-        T.func_attr({"tirx.noalias": True})
-        for core in T.parallel(cores):
-            for _ in range(repeats):
-                for i in range(blocks):
+    return _kernel(
+        f"x: T.Buffer(({cores}, {blocks}, 8, {lanes})), out: T.Buffer(({cores}, 8, {lanes}))",
+        f"""
+        for core in T.parallel({cores}):
+            for _ in range({repeats}):
+                for i in range({blocks}):
                     for v in T.unroll(8):
-                        for j in T.vectorized(lanes):
+                        for j in T.vectorized({lanes}):
                             out[core, v, j] = out[core, v, j] + x[core, i, v, j]
-
-    return main
+        """,
+    )
 
 
 def launch(cores: int) -> PrimFunc:
     """A parallel loop with next to nothing in it."""
-
-    @T.prim_func(s_tir=True)
-    def main(out: T.Buffer((cores, 16), "float32")):
-        T.func_attr({"tirx.noalias": True})
-        for core in T.parallel(cores):
+    return _kernel(
+        f"out: T.Buffer(({cores}, 16))",
+        f"""
+        for core in T.parallel({cores}):
             out[core, 0] = T.float32(1)
+        """,
+    )
 
-    return main
+
+def _kernel(parameters: str, body: str) -> PrimFunc:
+    text = f'@T.prim_func(s_tir=True)\ndef main({parameters}):\n    T.func_attr({{"tirx.noalias": True}})\n'
+    return from_source(text + textwrap.indent(textwrap.dedent(body).strip(), "    "))
 
 
 class Kernel:
     """A built kernel; `best` is the shortest call seen, in seconds, after each round."""
 
-    def __init__(self, func: PrimFunc, target: Target, shapes: list[tuple[int, ...]], number: int = 1) -> None:
+    def __init__(
+        self, func: PrimFunc, target: Target, shapes: list[tuple[int, ...]], number: int = 1
+    ) -> None:
         built = tvm.compile(tvm.IRModule({"main": func}), target=target)
         self._arrays = [tvm.runtime.tensor(np.zeros(shape, dtype="float32")) for shape in shapes]
         self._timer = built.mod.time_evaluator("main", tvm.cpu(), number=number, repeat=10)
@@ -94,7 +95,7 @@ def measure(job: dict[str, Any]) -> dict[str, float]:
     target, cores, lanes = Target(job["target"]), job["cores"], job["width"] // 4
     sizes = {int(level): size for level, size in job["sizes"].items()}
     repeats, line = 400, 8 * lanes * 4
-    tile: list[tuple[int, ...]] = [(128, 6), (128, 2 * lanes), (1, 6, 2 * lanes)]
+    tile: Shapes = [(128, 6), (128, 2 * lanes), (1, 6, 2 * lanes)]
     kernels = {
         "peak": Kernel(multiply_add(1, lanes, repeats), target, tile),
         "launch": Kernel(launch(cores), target, [(cores, 16)], number=10),
@@ -108,7 +109,7 @@ def measure(job: dict[str, Any]) -> dict[str, float]:
         read[name] = cores * blocks * line * again
         # What a core has to itself is measured on one, which a busy machine disturbs less.
         readers = 1 if name in ("l1", "l2") else cores
-        shape: list[tuple[int, ...]] = [(readers, blocks, 8, lanes), (readers, 8, lanes)]
+        shape: Shapes = [(readers, blocks, 8, lanes), (readers, 8, lanes)]
         kernels[name] = Kernel(read_sum(readers, lanes, blocks, again), target, shape)
     # Other programs disturb for a few milliseconds at a time: many short rounds find the quiet moments.
     start = time.perf_counter()

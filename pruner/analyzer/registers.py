@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.codegen import Rewrite
 from pruner.analyzer.footprints import Reach
-from pruner.analyzer.roles import Roles
+from pruner.analyzer.roles import ROLES, Roles
 from pruner.analyzer.statements import StatementBatch
-from pruner.search.nest import Access, Floor
+from pruner.search.nest import Access, Floor, Loop
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -30,16 +30,17 @@ LLVM_UNROLL = 64
 class RegisterTile:
     """The innermost code of a statement, one entry per row.
 
-    lanes: elements a vector instruction works on (1 = scalar). vectors: registers that one vector of the
-        schedule takes. instances: vector instructions a statement instance set needs: the statement's
-        instances over `lanes`, partly filled ones counted whole.
-    own: bool, LLVM found the vector, not TVM. unrolled_vector: bool, TVM unrolls the loop LLVM would need.
-    tile, wide_tile: accumulator registers of the register tile S3, and of S2 and S3 together.
-    inner, kept: reduction steps R1, and vector operations per load and store of an accumulator.
-    promoted: bool, accumulators stay in registers over the outer reduction R0.
-    unrolled: bool `3 x m`: the register tile, also R1, also S2 are straight-line code.
+    lanes: elements a vector instruction works on (1 = scalar), the last of a long vector averaged in.
+    vectors: registers that one vector of the schedule takes.
+    instances: vector instructions for one operation of every instance of the statement.
+    own: LLVM found the vector, not TVM. straight: TVM unrolls the loop that LLVM would need for that.
+    tile, wide: accumulator registers of the register tile S3, and of S2 and S3 together.
+    inner: reduction steps R1. kept: vector operations per load and store of an accumulator.
+    promoted: accumulators stay in registers over the outer reduction R0.
+    unrolled: `3 x m`: the register tile, also R1, also S2 are straight-line code.
     chains: independent accumulations in flight.
     loads: registers loaded per vector operation, `gathered` those that need a load per lane.
+    scattered: a store per lane.
     spilled: share of the accumulators that find no register.
     body: vector operations in one iteration of the innermost loop that remains.
     """
@@ -48,9 +49,9 @@ class RegisterTile:
     vectors: Floats
     instances: Floats
     own: Bools
-    unrolled_vector: Bools
+    straight: Bools
     tile: Floats
-    wide_tile: Floats
+    wide: Floats
     inner: Floats
     kept: Floats
     promoted: Bools
@@ -65,6 +66,7 @@ class RegisterTile:
 
 def register_tile(
     batch: StatementBatch,
+    loops: tuple[Loop, ...],
     extents: Floats,
     code: Rewrite,
     touched: Reach,
@@ -73,43 +75,42 @@ def register_tile(
     lanes: int,
     registers: int,
 ) -> RegisterTile:
-    """The register tile of a batch. extents: `depth x m`; lanes: elements in a vector register;
-    registers: vector registers of a core."""
+    """The register tile of a batch. loops, extents (`depth x m`): those of its loops that matter, outside
+    in, and `roles` theirs; lanes: elements in a vector register; registers: vector registers of a core."""
     depth, m = extents.shape
     pragma = np.where(batch.unrolls, batch.unroll, 0).astype(np.float64)
     limit = np.maximum(pragma, LLVM_UNROLL)
-    strides = [_strides(access, batch, m) for access in touched.accesses]
+    strides = [_Strides(access, loops, m) for access in touched.accesses]
 
     vector = np.zeros((depth, m), dtype=bool)
-    for level in range(depth):
-        vector[level] = (code.lanes > 1) & (level >= depth - code.vector_loops)
-    length = code.lanes.astype(np.float64)
-    own, inside = _loop_vectorised(batch, extents, code, strides, limit)
+    positions = [batch.statement.loops.index(loop) for loop in loops]
+    for level, position in enumerate(positions):
+        vector[level] = (code.lanes > 1) & (position >= len(batch.statement.loops) - code.vector_loops)
+    own, inside = _loop_vectorised(batch, loops, extents, code, strides, limit)
     vector |= own
-    found = own.any(axis=0)
-    length = np.where(found, (own * extents).sum(axis=0), length)
-    # A whole nest that TVM fuses and splits is an elementwise one; the vector runs along its last loop.
+    found = np.asarray(own.any(axis=0))
+    length = np.where(found, (own * extents).sum(axis=0), code.lanes.astype(np.float64))
+    # The vector runs along the innermost of its loops that has more than one iteration.
     walked = vector & (extents > 1)
-    innermost = depth - 1 - np.argmax(walked[::-1], axis=0) if depth else np.zeros(m, dtype=np.int64)
+    along = depth - 1 - np.argmax(walked[::-1], axis=0) if depth else np.zeros(m, dtype=np.int64)
 
     vectors = np.ceil(length / lanes)
-    per_vector = length / vectors
     rest = np.where(vector, 1.0, extents)
-    with_vector = vectors
+    spans = {role: roles.span(role, loops) for role in ROLES}
 
     def span(role: str) -> Floats:
-        return np.prod(rest[roles.span(role)], axis=0)
+        return np.asarray(np.prod(rest[spans[role]], axis=0))
 
-    s3, s2, r1 = span("S3"), span("S2"), span("R1")
-    tile = s3 * with_vector
+    s2, r1 = span("S2"), span("R1")
+    tile = span("S3") * vectors
     wide = tile * s2
     body_limit = np.maximum(pragma * vectors, LLVM_UNROLL)
     unrolled3 = tile <= body_limit
     unrolled1 = unrolled3 & (tile * r1 <= body_limit)
     unrolled2 = unrolled1 & ((wide * r1 <= body_limit) | (s2 == 1))
     promoted = unrolled2 & (wide <= LLVM_UNROLL)
-    r0_run = _streak(rest[roles.span("R0")], np.where(promoted, wide * r1, np.inf), body_limit)
-    r1_run = _streak(rest[roles.span("R1")], tile, body_limit)
+    r0_run = _streak(rest[spans["R0"]], wide * r1, body_limit)
+    r1_run = _streak(rest[spans["R1"]], tile, body_limit)
     kept = np.where(promoted, r1 * r0_run, np.where(unrolled1, r1, np.where(unrolled3, r1_run, 1.0)))
     chains = np.where(promoted, wide, np.where(unrolled1, np.maximum(tile, 8.0), tile))
 
@@ -119,17 +120,17 @@ def register_tile(
     spilled = np.where(promoted, spilled / r1, spilled)
 
     loads, gathered, scattered = _operands(
-        batch, touched, strides, roles, rest, vector, innermost, vectors, (tile, wide), (unrolled2, registers)
+        touched, strides, spans, rest, walked, along, vectors, (tile, wide), unrolled2, registers
     )
     body = np.where(unrolled1, np.where(unrolled2, wide * r1, tile * r1), np.where(unrolled3, tile, vectors))
     return RegisterTile(
-        lanes=per_vector,
+        lanes=length / vectors,
         vectors=vectors,
-        instances=np.prod(extents, axis=0) / per_vector,
+        instances=np.prod(extents, axis=0) * vectors / length,
         own=found,
-        unrolled_vector=found & (pragma >= inside * length),
+        straight=found & (pragma >= inside * length),
         tile=tile,
-        wide_tile=wide,
+        wide=wide,
         inner=r1,
         kept=kept,
         promoted=promoted,
@@ -143,24 +144,40 @@ def register_tile(
     )
 
 
-def _strides(access: Access, batch: StatementBatch, m: int) -> Floats:
-    """`depth x m` elements the address moves per step of each loop; a floor term that a loop's whole run
-    moves, though its first step may not, counts as a gather (NaN)."""
-    result = np.zeros((len(batch.statement.loops), m))
-    floors = any(isinstance(term, Floor) for index in access.index for term in index.terms)
-    for level, loop in enumerate(batch.statement.loops):
-        stride = np.broadcast_to(np.asarray(access.stride(loop), dtype=np.float64), m)
-        if floors and access.indexed_by(loop):
-            span = np.asarray(access.footprint([loop]), dtype=np.float64)
-            # In step with its stride the loop reaches as many elements as it has iterations.
-            odd = np.where(stride == 0, span > 1, span != 1 + (np.asarray(loop.extent) - 1) * np.abs(stride))
-            stride = np.where(odd & (stride < 2), np.nan, stride)
-        result[level] = stride
-    return result
+class _Strides:
+    """Elements an access moves per step of each loop, worked out when asked for; NaN where a floor term
+    makes the steps uneven."""
+
+    def __init__(self, access: Access, loops: tuple[Loop, ...], m: int) -> None:
+        self._access, self._loops, self._m = access, loops, m
+        self._floors = any(isinstance(term, Floor) for index in access.index for term in index.terms)
+        self._known: dict[int, Floats] = {}
+
+    def __getitem__(self, level: int) -> Floats:
+        if level not in self._known:
+            access, loop = self._access, self._loops[level]
+            stride = np.broadcast_to(np.asarray(access.stride(loop), dtype=np.float64), self._m)
+            if self._floors and access.indexed_by(loop):
+                # In step with its stride the loop reaches as many elements as it has iterations.
+                span = np.asarray(access.footprint([loop]), dtype=np.float64)
+                steady = np.where(stride == 0, 1, np.subtract(loop.extent, 1) * np.abs(stride) + 1)
+                stride = np.where((span != steady) & (stride < 2), np.nan, stride)
+            self._known[level] = stride
+        return self._known[level]
+
+    def even(self, level: int) -> Bools:
+        """Whether the access stands still or walks to the next element."""
+        stride = self[level]
+        return np.asarray((stride == 0) | (stride == 1))
 
 
 def _loop_vectorised(
-    batch: StatementBatch, extents: Floats, code: Rewrite, strides: list[Floats], limit: Floats
+    batch: StatementBatch,
+    loops: tuple[Loop, ...],
+    extents: Floats,
+    code: Rewrite,
+    strides: list[_Strides],
+    limit: Floats,
 ) -> tuple[Bools, Floats]:
     """`depth x m`, the loop LLVM vectorises where TVM did not: the innermost one that walks the output
     contiguously, if the loops inside are unrolled; and the statements inside it."""
@@ -170,14 +187,19 @@ def _loop_vectorised(
     statement = batch.statement
     branches = bool(statement.ops.get("select")) and bool(statement.reduces)
     searching = (code.lanes == 1) & (not branches)
-    output = strides[-1]
+    mixed = dict(zip(statement.loops, batch.mixed, strict=True))
     for level in reversed(range(depth)):
-        if statement.loops[level] not in statement.reduces and not batch.mixed[level]:
-            even = np.all([np.isin(stride[level], (0.0, 1.0)) for stride in strides[:-1]] or [[True]], axis=0)
-            walks = (output[level] == 1) & even & (extents[level] > 1)
-            chosen[level] = searching & walks & (inside <= limit)
-            within = np.where(chosen[level], inside, within)
-            searching = searching & ~walks
+        searching = searching & (inside <= limit)
+        if not searching.any():
+            break
+        if not mixed[loops[level]]:
+            walks = searching & (extents[level] > 1) & (strides[-1][level] == 1)
+            if walks.any():
+                chosen[level] = walks
+                for stride in strides[:-1]:
+                    chosen[level] &= stride.even(level)
+                within = np.where(walks, inside, within)
+                searching = searching & ~walks
         inside = inside * extents[level]
     return chosen, within
 
@@ -193,44 +215,44 @@ def _streak(extents: Floats, body: Floats, limit: Floats) -> Floats:
 
 
 def _operands(
-    batch: StatementBatch,
     touched: Reach,
-    strides: list[Floats],
-    roles: Roles,
+    strides: list[_Strides],
+    spans: dict[str, list[int]],
     rest: Floats,
-    vector: Bools,
-    innermost: NDArray[np.int64],
+    walked: Bools,
+    along: NDArray[np.int64],
     vectors: Floats,
     tiles: tuple[Floats, Floats],
-    sharing: tuple[Bools, int],
+    unrolled2: Bools,
+    registers: int,
 ) -> tuple[Floats, Floats, Bools]:
     """Registers loaded per vector operation, those of them gathered, and whether the output is scattered."""
     m = rest.shape[1]
-    columns = np.arange(m)
-    vectorised = vector.any(axis=0)
+    levels = [level for level in range(len(rest)) if walked[level].any()]
+    vectorised = walked.any(axis=0)
     narrow, wide, gathers = [], [], []
     for moves, stride in zip(touched.moves, strides, strict=True):
-        along = stride[innermost, columns] if len(stride) else np.zeros(m)
-        distinct = np.ones(m)
-        for level in roles.span("S3"):
+        still, even = np.ones(m, dtype=bool), np.ones(m, dtype=bool)
+        for level in levels:
+            here = vectorised & (along == level)
+            still &= ~here | (stride[level] == 0)
+            even &= ~here | stride.even(level)
+        distinct = np.where(still, 1.0, vectors)
+        for level in spans["S3"]:
             if moves[level]:
                 distinct = distinct * rest[level]
-        distinct = distinct * np.where(vectorised & (along != 0), vectors, 1.0)
         narrow.append(distinct)
-        for level in roles.span("S2"):
+        for level in spans["S2"]:
             if moves[level]:
                 distinct = distinct * rest[level]
         wide.append(distinct)
-        gathers.append(vectorised & ~np.isin(along, (0.0, 1.0)))
-    operands = len(narrow) - len(batch.statement.writes)
-    if not operands:
-        return np.zeros(m), np.zeros(m), gathers[-1]
-    least = np.min(wide[:operands], axis=0)
-    unrolled2, registers = sharing
-    shared = unrolled2 & (tiles[1] + least <= registers)
+        gathers.append(~even)
     loads, gathered = np.zeros(m), np.zeros(m)
-    for i in range(operands):
-        load = np.where(shared, wide[i] / tiles[1], narrow[i] / tiles[0])
-        loads += load
-        gathered += np.where(gathers[i], load, 0.0)
+    if touched.operands:
+        least = np.min(wide[: touched.operands], axis=0)
+        shared = unrolled2 & (tiles[1] + least <= registers)
+        for i in range(touched.operands):
+            load = np.where(shared, wide[i] / tiles[1], narrow[i] / tiles[0])
+            loads += load
+            gathered += np.where(gathers[i], load, 0.0)
     return loads, gathered, gathers[-1]

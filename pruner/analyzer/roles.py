@@ -7,36 +7,25 @@ reduction (R0); everything further out is `outer`. A run that a statement does n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from pruner.search.nest import Statement
+from pruner.search.nest import Loop, Statement
 
 ROLES = ("outer", "R0", "S2", "R1", "S3")
 
 
-@dataclass(frozen=True)
 class Roles:
-    """Positions in `statement.loops`, from outside in. `starts` has the first position of every run in ROLES
-    and the number of loops at its end."""
+    """The roles of a statement's loops; loops of one iteration count, so all rows have the same."""
 
-    starts: tuple[int, int, int, int, int, int]
+    def __init__(self, statement: Statement) -> None:
+        runs = list(reversed(ROLES))
+        self._of: dict[Loop, str] = {}
+        for loop in reversed(statement.loops):
+            reduces = loop in statement.reduces
+            while runs[0] != "outer" and (runs[0][0] == "R") != reduces:
+                runs.pop(0)
+            self._of[loop] = runs[0]
 
-    def span(self, role: str) -> range:
-        """The positions of the loops of a role."""
-        i = ROLES.index(role)
-        return range(self.starts[i], self.starts[i + 1])
-
-
-def roles(statement: Statement) -> Roles:
-    """The roles of the statement's loops."""
-    reduces = [loop in statement.reduces for loop in statement.loops]
-    starts = [len(reduces)]
-    position = len(reduces)
-    for role in reversed(ROLES[1:]):
-        reducing = role[0] == "R"
-        while position > 0 and reduces[position - 1] == reducing:
-            position -= 1
-        starts.append(position)
-    starts.append(0)
-    outer, r0, s2, r1, s3, end = reversed(starts)
-    return Roles((outer, r0, s2, r1, s3, end))
+    def span(self, role: str, loops: Sequence[Loop]) -> list[int]:
+        """Positions in `loops` of those with the role."""
+        return [level for level, loop in enumerate(loops) if self._of[loop] == role]

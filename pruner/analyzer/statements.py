@@ -29,7 +29,7 @@ class StatementBatch:
     mixed: per loop, whether any statement below the loop uses it as a reduction.
     homes: per access (reads, then writes) int64[m]: how many outer loops its buffer lives inside. TVM shrinks
         an intermediate buffer to what is alive there, so those loops reuse the same memory; 0 for arguments.
-    data: float64[m], bytes of all buffers of the program.
+    data: int64[m], bytes of all buffers of the program.
     unrolls: bool[m], whether the unroll pragma reaches the nest (some block in it reduces).
     parallel, vectorize: the root block's bounds, int64[m]; unroll: the pragma's step count, int64[m].
     """
@@ -42,7 +42,7 @@ class StatementBatch:
     forks: NDArray[np.bool_]
     mixed: tuple[bool, ...]
     homes: tuple[NDArray[np.int64], ...]
-    data: NDArray[np.float64]
+    data: NDArray[np.int64]
     unrolls: NDArray[np.bool_]
     parallel: NDArray[np.int64]
     vectorize: NDArray[np.int64]
@@ -53,9 +53,18 @@ class StatementBatch:
 
     def extents(self) -> NDArray[np.int64]:
         """`depth x m`, the loops' extents from outside in."""
-        m = len(self)
-        extents = [np.broadcast_to(loop.extent, m) for loop in self.statement.loops]
-        return np.array(extents, dtype=np.int64).reshape(len(extents), m)
+        extents = np.empty((len(self.statement.loops), len(self)), dtype=np.int64)
+        for level, loop in enumerate(self.statement.loops):
+            extents[level] = loop.extent
+        return extents
+
+    def live_loops(self) -> tuple[tuple[Loop, ...], NDArray[np.float64]]:
+        """The loops that have more than one iteration in some row, and their extents, `depth x m`."""
+        live = [loop for loop in self.statement.loops if np.any(np.not_equal(loop.extent, 1))]
+        extents = np.empty((len(live), len(self)))
+        for level, loop in enumerate(live):
+            extents[level] = loop.extent
+        return tuple(live), extents
 
 
 @dataclass(eq=False)
@@ -68,7 +77,7 @@ class _Member:
     forks: tuple[bool, ...]
     mixed: tuple[bool, ...]
     homes: tuple[int, ...]
-    data: Extent | float
+    data: Extent
     unrolls: bool
     owner: Nest
     values: list[Extent]
@@ -215,7 +224,8 @@ def _merge(members: Sequence[_Member]) -> StatementBatch:
     )
 
     def column(values: Sequence[Extent]) -> NDArray[np.int64]:
-        return np.concatenate([np.broadcast_to(v, n) for v, n in zip(values, sizes, strict=True)])
+        joined = _join(values, sizes)
+        return np.full(sum(sizes), joined, dtype=np.int64) if isinstance(joined, int) else joined
 
     forks = np.repeat(np.array([m.forks for m in members], dtype=bool), sizes, axis=0).T
     return StatementBatch(
@@ -227,7 +237,7 @@ def _merge(members: Sequence[_Member]) -> StatementBatch:
         forks=forks,
         mixed=members[0].mixed,
         homes=tuple(column(list(homes)) for homes in zip(*(m.homes for m in members), strict=True)),
-        data=np.concatenate([np.broadcast_to(m.data, n) for m, n in zip(members, sizes, strict=True)]) * 1.0,
+        data=column([m.data for m in members]),
         unrolls=np.repeat([m.unrolls for m in members], sizes),
         parallel=column([m.owner.parallel for m in members]),
         vectorize=column([m.owner.vectorize for m in members]),
@@ -242,4 +252,9 @@ def _join(values: Sequence[Extent], sizes: Sequence[int]) -> Extent:
         return head
     if len(values) == 1:
         return head
-    return np.concatenate([np.broadcast_to(v, n) for v, n in zip(values, sizes, strict=True)])
+    joined = np.empty(sum(sizes), dtype=np.int64)
+    start = 0
+    for value, size in zip(values, sizes, strict=True):
+        joined[start : start + size] = value
+        start += size
+    return joined

@@ -17,8 +17,9 @@ from pruner.features.batch import FeatureBatch
 class XGBVerifier(Verifier):
     """XGBoost with a pairwise ranking loss: which of two candidates of one task is faster.
 
-    A candidate with several feature rows (one per statement) is seen as their sum and their maximum,
-    column by column.
+    A candidate with several feature rows (one per statement) is seen as their sum and the heaviest of
+    them, the one with the largest sum of its columns: counts and sizes on a log scale, so the statement
+    where the work is. On timed CPU programs that ranks better than sums with maxima.
 
     Args:
         features: the one feature it ranks by, `symbols` or `statement`.
@@ -149,20 +150,24 @@ def _has_pairs(training_set: TrainingSet) -> bool:
 
 
 def _candidate_rows(batch: FeatureBatch) -> NDArray[np.float32]:
-    """`n x 2 width`: each candidate's rows summed, then their maxima; 0 for a candidate without rows."""
+    """`n x 2 width`: the sum of each candidate's rows, then its heaviest row; 0 for one without rows."""
     n, width = len(batch), batch.values.shape[1]
     rows = np.zeros((n, 2 * width), dtype=np.float32)
-    present = np.diff(batch.offsets) > 0
+    counts = np.diff(batch.offsets)
+    present = counts > 0
     if present.any():
         starts = batch.offsets[:-1][present]
+        owner = np.repeat(np.arange(n), counts)
+        heaviest_first = np.lexsort((-batch.values.sum(axis=1), owner))
         rows[present, :width] = np.add.reduceat(batch.values, starts)
-        rows[present, width:] = np.maximum.reduceat(batch.values, starts)
+        rows[present, width:] = batch.values[heaviest_first[starts]]
     return rows
 
 
 def _informative(rows: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Columns that differ between the candidates, without the maxima that only repeat their sum."""
-    sums, maxima = np.split(rows, 2, axis=1)
+    """Columns that differ between the candidates, without those of the heaviest row that only repeat the
+    sum's."""
+    sums, heaviest = np.split(rows, 2, axis=1)
     useful = (rows != rows[0]).any(axis=0)
-    useful[sums.shape[1] :] &= (maxima != sums).any(axis=0)
+    useful[sums.shape[1] :] &= (heaviest != sums).any(axis=0)
     return np.flatnonzero(useful)

@@ -51,7 +51,7 @@ class RowCandidate(Candidate):
     def __init__(self, space: Space, sketch_id: int, row: NDArray[np.int64]) -> None:
         self.space = space
         self.sketch_id = sketch_id
-        self.row = row
+        self.row = row.copy()  # a view would keep its whole population alive
         self.key = np.concatenate([[np.int64(sketch_id)], row]).tobytes()
         self._schedule: Schedule | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pruner.search.nest import Buffer, Loop
-from pruner.search.program import Block, Branch, Program
+from pruner.search.program import Block, Branch, Program, UnsupportedSketch
 
 
 def writers(program: Program, buffer: Buffer) -> list[Block]:
@@ -82,13 +82,18 @@ def can_inline(program: Program, block: Block) -> bool:
 
 def can_compute_at(program: Program, block: Block, branch: Branch) -> bool:
     """Whether TVM's `compute_at` accepts the block under the loop of `branch`, whose subtree already
-    holds every consumer."""
+    holds every consumer. Raises UnsupportedSketch where that depends on data."""
     if is_output(block) or not (_is_copyable(program, block) or _is_reduction(program, block)):
         return False
     own_path = program.path(block)
     if any(other is branch for other in own_path):
         return False
     users = consumers(program, block)
+    written = {id(w.buffer) for w in block.writes}
+    for user in users:
+        for region in user.read_regions:
+            if id(region.buffer) in written and not region.affine:
+                raise UnsupportedSketch(f"Block {user.name} indexes {region.buffer.name} by data.")
     first = next(i for i, child in enumerate(branch.children) if any(contains(child, u) for u in users))
     needed = producers(program, block)
     return not any(contains(child, p) for child in branch.children[first:] for p in needed)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import tvm
 from numpy.typing import NDArray
 
 from pruner.errors import ConfigError, RejectedError
@@ -14,7 +13,7 @@ from pruner.features.make import make_extractor
 from pruner.measure.clock import stage
 from pruner.search.candidate import Candidate
 from pruner.search.explorer import Fitness, explore
-from pruner.search.materialise import materialise_many
+from pruner.search.materialise import materialise_many, new_programs
 from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.search.strategy import SearchStrategy, Session
@@ -168,22 +167,14 @@ class LatentSession(Session):
     def _take(self, ranked: Population, n: int) -> list[Candidate]:
         """The first n rows that TVM accepts and that are programs not proposed before."""
         taken: list[Candidate] = []
-        hashes = ranked.hashes()
-        for start in range(0, len(ranked), n):
-            if len(taken) == n:
-                break
-            block = list(ranked[start : start + n])
+        start = 0
+        while len(taken) < n and start < len(ranked):
+            block = ranked[start : start + n - len(taken)]
+            candidates = list(block)
             with stage("materialise"):
-                made = materialise_many(block)
-            for i, (candidate, schedule) in enumerate(zip(block, made, strict=True), start):
-                if len(taken) == n:
-                    break
-                self._spent.append(hashes[i])
-                if isinstance(schedule, RejectedError):
-                    continue
-                program = tvm.ir.structural_hash(schedule.mod)
-                if program not in self._programs:
-                    self._programs.add(program)
-                    self._proposed.append(ranked[i : i + 1])
-                    taken.append(candidate)
+                new = new_programs(candidates, self._programs)
+            self._spent += list(block.hashes())
+            self._proposed += [block[i : i + 1] for i in new]
+            taken += [candidates[i] for i in new]
+            start += len(block)
         return taken

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
+from tvm_ffi import structural_hash
 
 from pruner._tvm import fast_intrinsics
-from pruner.errors import RejectedError
+from pruner.errors import ConfigError, RejectedError
 from pruner.workload import Task
 
 if TYPE_CHECKING:
@@ -23,16 +24,23 @@ _SEED = 1
 
 
 def tune_context(task: Task) -> ms.TuneContext:
-    """TVM's tuning context of the task, with the schedule rules and post-processors of its target."""
+    """TVM's tuning context of the task, with the schedule rules and post-processors of its target. Raises
+    ConfigError when TVM has none for the target."""
     fast_intrinsics()
-    return ms.TuneContext(
-        mod=task.mod,
-        target=task.target,
-        space_generator="post-order-apply",
-        task_name=task.name,
-        num_threads=1,
-        rand_state=_SEED,
-    )
+    try:
+        return ms.TuneContext(
+            mod=task.mod,
+            target=task.target,
+            space_generator="post-order-apply",
+            task_name=task.name,
+            num_threads=1,
+            rand_state=_SEED,
+        )
+    except Exception as error:  # TVM raises its own kinds of error
+        raise ConfigError(
+            f"target {task.target} cannot be tuned for: TVM has no schedule rules for it ({_reason(error)}). "
+            "Kinds that it has rules for are llvm and cuda, among others."
+        ) from error
 
 
 class Materialiser:
@@ -85,6 +93,20 @@ def materialise_many(
         return [attempt(candidate) for candidate in candidates]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(attempt, candidates))
+
+
+def new_programs(candidates: Sequence[Candidate], known: set[int]) -> list[int]:
+    """Positions of the candidates that TVM accepts and whose program is not in `known`, a set of structural
+    hashes that they are added to. Different decisions often give the same program."""
+    new = []
+    for position, schedule in enumerate(materialise_many(candidates)):
+        if isinstance(schedule, RejectedError):
+            continue
+        program = structural_hash(schedule.mod)
+        if program not in known:
+            known.add(program)
+            new.append(position)
+    return new
 
 
 def _reason(error: Exception) -> str:

@@ -65,7 +65,8 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """`const + sum coefficient * term`; a term is a Loop or a floor division or remainder of a Linear."""
+    """`const + sum coefficient * term`; a term is a Loop or a floor division or remainder of a Linear.
+    A coefficient that differs by row is nowhere negative, or nowhere positive."""
 
     terms: Mapping[Loop | Floor, Extent]
     const: Extent = 0
@@ -94,7 +95,8 @@ class Linear:
     def range(self, relaxed: Collection[Loop]) -> tuple[Extent, Extent]:
         """Smallest and largest value while `relaxed` runs and all other loops stand at zero. Terms count
         as independent, which they are in the indices that schedules make."""
-        low = high = self.const
+        low: Extent = self.const
+        high: Extent = self.const
         for term, coefficient in self.terms.items():
             if isinstance(term, Loop):
                 if term not in relaxed:
@@ -103,13 +105,14 @@ class Linear:
                 last: Extent = term.extent - 1
             else:
                 first, last = term.range(relaxed)
-            if isinstance(coefficient, int):
-                if coefficient < 0:
-                    first, last = last, first
-                low, high = low + coefficient * first, high + coefficient * last
-            else:
-                a, b = coefficient * first, coefficient * last
-                low, high = low + np.minimum(a, b), high + np.maximum(a, b)
+            if isinstance(coefficient, int) and coefficient < 0:
+                first, last = last, first
+            a: Extent = coefficient * first
+            b: Extent = coefficient * last
+            if not isinstance(coefficient, int) and coefficient[0] <= 0:
+                # One sign in all rows, so a positive first one settles it; zero can stand beside either.
+                a, b = np.minimum(a, b), np.maximum(a, b)
+            low, high = low + a, high + b
         return low, high
 
     def step(self, relaxed: Collection[Loop]) -> Extent:
@@ -150,8 +153,8 @@ class Floor:
         if inside is True:
             return low - block * divisor, high - block * divisor
         step = greatest_divisor(self.inner.step(relaxed), divisor)
-        least = low % step
-        wrapped = least + (divisor - 1 - least) // step * step
+        least: Extent = low % step
+        wrapped: Extent = least + (divisor - 1 - least) // step * step
         if inside is False:
             return least, wrapped
         first: NDArray[np.int64] = np.where(inside, low - block * divisor, least)

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import tvm_ffi
 
-from pruner.errors import RejectedError
 from pruner.measure.clock import stage
 from pruner.search.candidate import Candidate
-from pruner.search.materialise import materialise_many
+from pruner.search.materialise import new_programs
 from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.search.strategy import SearchStrategy, Session
@@ -69,22 +67,10 @@ class RandomSession(Session):
             if not tried:
                 break
             self.explored += len(tried)
-            batch += self._programs_of(tried)
+            with stage("materialise"):
+                new = new_programs(tried, self._programs)
+            batch += [tried[i] for i in new]
         return batch
-
-    def _programs_of(self, candidates: list[Candidate]) -> list[Candidate]:
-        """The candidates that TVM accepts and that are no program proposed before."""
-        with stage("materialise"):
-            schedules = materialise_many(candidates)
-        new = []
-        for candidate, schedule in zip(candidates, schedules, strict=True):
-            if isinstance(schedule, RejectedError):
-                continue
-            program = tvm_ffi.structural_hash(schedule.mod)
-            if program not in self._programs:
-                self._programs.add(program)
-                new.append(candidate)
-        return new
 
     def _blocks(self, pool: Population | None) -> Iterator[Population]:
         """Distinct legal rows in random order, no row twice."""

@@ -27,68 +27,91 @@ from pruner.search.symbols import (
 
 @dataclass(frozen=True)
 class Span:
-    """The values `least .. least + length - 1`; `constant` is 1 in the rows where the length is one
-    number whatever the outer loops do."""
+    """The values `least .. least + length - 1`. `constant` is 1 in the rows where TVM finds the length to
+    be one number whatever the outer loops do, `alone` in those where it would if no other term moved."""
 
     least: Linear
     length: Extent
     constant: Extent = 1
+    alone: Extent = 1
 
 
 def relax(form: Linear, relaxed: Collection[Loop]) -> Span:
     """The span of a form while `relaxed` runs, over the other loops."""
     least = constant(form.const)
     moved: Extent = 0
-    fixed: Extent = 1
+    spans: list[Span] = []
     for term, coefficient in form.terms.items():
         if isinstance(term, Loop):
             inside = term in relaxed
             span = Span(constant(0) if inside else Linear({term: 1}), term.extent if inside else 1)
         else:
             span = _relax_floor(term, relaxed)
+        spans.append(span)
         least = add(least, span.least, coefficient)
         distance = coefficient * (span.length - 1)
         if negative(coefficient):
             least = Linear(least.terms, least.const + distance)
             distance = -distance
-        moved, fixed = moved + distance, both(fixed, span.constant)
-    return Span(least, moved + 1, fixed)
+        moved = moved + distance
+    fixed: Extent = 1
+    for span in spans:
+        others: Extent = 1
+        for other in spans:
+            if other is not span:
+                others = both(others, same(other.length, 1))
+        fixed = both(fixed, either(span.constant, both(span.alone, others)))
+    return Span(least, moved + 1, fixed, fixed)
 
 
 def _relax_floor(term: Floor, relaxed: Collection[Loop]) -> Span:
-    """Source of the rule: TVM evaluates the division at both ends of the inner interval and has to prove
-    their difference constant."""
+    """TVM evaluates the division at both ends of the inner interval and has to prove their distance
+    constant. With base steps of gcd h (after gcd with the divisor) and r = base mod h, it is constant when
+    `(r + n - 1) // d == (r + d - h + n - 1) // d`. TVM proves that much when nothing else moves in the
+    index; beside another moving term it only compares both ends after simplifying each by itself."""
     inner = relax(term.inner, relaxed)
-    d = term.divisor
-    if isinstance(inner.length, int) and inner.length == 1:
-        return Span(floor_term(inner.least, d, term.remainder), 1, inner.constant)
+    d, n = term.divisor, inner.length
+    if isinstance(n, int) and n == 1:
+        return Span(floor_term(inner.least, d, term.remainder), 1, inner.constant, inner.constant)
     low, high = extremes(term.inner)
     one_block = same(low // d, high // d)
-    h = divisor(_step(inner.least), d)
-    start = inner.least.const % h
-    first = (start + inner.length - 1) // d
-    last = (start + d - h + inner.length - 1) // d
+    offset = inner.least.const
+    step, reach, chained = _steps(inner.least, d)
+    h = divisor(step, d)
+    start = offset % h
+    last = (start + d - h + n - 1) // d
     if term.remainder:
         stays = both(either(one_block, same(last, 0)), inner.constant)
-        base = floor_term(inner.least, d, True)
-        return Span(scale(base, stays), choose(stays, inner.length, d))
-    length = choose(one_block, 1, last + 1)
+        return Span(scale(floor_term(inner.least, d, True), stays), choose(stays, n, d))
+    factored = both(chained, either(same(step, 0), at_most(offset + n, step)))
+    exact = either(same(n, 1), both(same((n - 1) % d, 0), same(offset % d, 0)))
+    settled = both(at_most(offset % d + reach, d - 1), at_most((offset + n - 1) % d + reach, d - 1))
+    proved = either(either(one_block, settled), either(exact, factored))
+    # What is left of the offset after factoring a common step out of one end alone keeps the ends apart.
+    apart = both(both(at_most(2, h), at_most(h, offset)), chained)
+    steady = both(same((start + n - 1) // d, last), choose(apart, 0, 1))
     return Span(
-        floor_term(inner.least, d, False), length, both(inner.constant, either(one_block, same(first, last)))
+        floor_term(inner.least, d, False),
+        choose(one_block, 1, choose(settled, (offset % d + n - 1) // d + 1, last + 1)),
+        both(inner.constant, proved),
+        both(inner.constant, either(proved, steady)),
     )
 
 
-def _step(form: Linear) -> Extent:
-    """The greatest common divisor of the form's moves; 0 in the rows where it stands still."""
+def _steps(form: Linear, modulus: Extent) -> tuple[Extent, Extent, Extent]:
+    """Of the moves that are no multiples of the modulus: their greatest common divisor (0 where there are
+    none), how far they reach together modulo it, and whether each of them divides it."""
     result: Extent = 0
+    reach: Extent = 0
+    chained: Extent = 1
     for term, coefficient in form.terms.items():
-        if isinstance(term, Loop):
-            moves = choose(same(term.extent, 1), 0, coefficient)
-        else:
-            low, high = extremes(Linear({term: 1}))
-            moves = choose(same(low, high), 0, coefficient)
-        result = divisor(result, moves)
-    return result
+        first, last = extremes(Linear({term: 1}))
+        rest = coefficient % modulus
+        still = either(same(first, last), same(rest, 0))
+        result = divisor(result, choose(still, 0, coefficient))
+        reach = reach + rest * (last - first)
+        chained = both(chained, either(still, same(modulus % coefficient, 0)))
+    return result, reach, chained
 
 
 def union(a: Span, b: Span) -> Span:
@@ -110,7 +133,8 @@ def union(a: Span, b: Span) -> Span:
     )
     length = add(end, least, -1)
     still = same(*extremes(length))
-    return Span(least, extremes(length)[1], both(both(a.constant, b.constant), both(ordered, still)))
+    fixed = both(both(a.constant, b.constant), both(ordered, still))
+    return Span(least, extremes(length)[1], fixed, fixed)
 
 
 def _pick(condition: Extent, yes: Linear, no: Linear) -> Linear:
@@ -139,5 +163,6 @@ def within(span: Span, size: Extent) -> Span:
     return Span(
         _pick(cut, constant(least), span.least),
         choose(cut, length, span.length),
+        either(cut, span.constant),
         either(cut, span.constant),
     )

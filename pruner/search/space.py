@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import tvm_ffi
@@ -21,6 +22,9 @@ from pruner.search.sketch import LocationGene, Sketch, TileGene, signature_of
 from pruner.search.tir_reader import read_nest
 from pruner.workload import Task
 
+_Answer = TypeVar("_Answer")
+_Group = tuple[NDArray[np.int64], Nest]
+
 # Rows with random compute locations that show, when a space is made, which locations are valid how often.
 _PROBES = 1024
 # The largest loop index that is tried.
@@ -32,9 +36,7 @@ _RARE = 0.01
 class Space:
     """Every schedule MetaSchedule's sketches allow for a task.
 
-    supported: for each sketch, whether its decisions can be evaluated as arrays; the rows of the others
-        are replayed one by one.
-    slow_rows: rows that went that way so far.
+    Rows of a sketch that arrays cannot express are replayed one by one; `slow_rows` counts them.
     """
 
     task: Task
@@ -53,7 +55,6 @@ class Space:
             analysis, operators = _prepare(task, sketch)
             self._analyses.append(analysis)
             self._operators.append(operators)
-        self.supported = tuple(analysis is not None for analysis in self._analyses)
         self.size = float(sum(operators.size for operators in self._operators))
         self._by_signature = {sketch.signature: i for i, sketch in enumerate(self.sketches)}
         self._gene_of_column = _gene_of_column(self.sketches, self.width)
@@ -76,6 +77,11 @@ class Space:
         if space.width == 0:
             space._require_change()
         return space
+
+    @property
+    def supported(self) -> tuple[bool, ...]:
+        """For each sketch, whether its decisions are evaluated as arrays."""
+        return tuple(analysis is not None for analysis in self._analyses)
 
     def sample(self, n: int, rng: np.random.Generator) -> Population:
         """n random rows, resolved: sketches are equally likely, whatever their sizes."""
@@ -130,11 +136,10 @@ class Space:
         sketches count as legal."""
         legal = np.ones(len(population), dtype=bool)
         for index, rows in self._by_sketch(population.sketch_ids):
-            analysis = self._analyses[index]
-            if analysis is not None:
-                decisions = population.decisions[rows, : self.sketches[index].width]
-                for passes in analysis.legal(decisions).values():
-                    legal[rows] &= passes
+            decisions = population.decisions[rows, : self.sketches[index].width]
+            reasons = self._analysed(index, SketchAnalysis.legal, decisions)
+            for passes in (reasons or {}).values():
+                legal[rows] &= passes
         return legal
 
     def nests(self, population: Population) -> Iterator[tuple[NDArray[np.int64], Nest]]:
@@ -142,12 +147,11 @@ class Space:
         Every row appears once. Raises RejectedError when a row of an unsupported sketch cannot be
         replayed."""
         for index, rows in self._by_sketch(population.sketch_ids):
-            analysis = self._analyses[index]
-            if analysis is None:
-                for row in rows:
-                    yield row[None], self._slow_nest(index, population.decisions[row])
-                continue
-            for group, nest in analysis.nests(population.decisions[rows, : self.sketches[index].width]):
+            decisions = population.decisions[rows, : self.sketches[index].width]
+            groups: Iterable[_Group] | None = self._analysed(index, _all_nests, decisions)
+            if groups is None:
+                groups = ((np.array([i]), self._slow_nest(index, row)) for i, row in enumerate(decisions))
+            for group, nest in groups:
                 yield rows[group], nest
 
     def candidate(self, sketch_id: int, decisions: NDArray[np.int64]) -> Candidate:
@@ -184,8 +188,27 @@ class Space:
         return Population(self, np.full(len(rows), index, dtype=np.int64), decisions)
 
     def _resolved(self, index: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        if len(rows) == 0:
+            return rows
+        resolved = self._analysed(index, SketchAnalysis.resolve, rows)
+        return rows if resolved is None else resolved
+
+    def _analysed(
+        self,
+        index: int,
+        evaluate: Callable[[SketchAnalysis, NDArray[np.int64]], _Answer],
+        rows: NDArray[np.int64],
+    ) -> _Answer | None:
+        """What the sketch's analysis says of the rows. None where it has none, or where rows take a compute
+        location that it cannot express: from then on the sketch counts as unsupported."""
         analysis = self._analyses[index]
-        return rows if analysis is None or len(rows) == 0 else analysis.resolve(rows)
+        if analysis is None:
+            return None
+        try:
+            return evaluate(analysis, rows)
+        except UnsupportedSketch:
+            self._analyses[index] = None
+            return None
 
     def _slow_nest(self, index: int, row: NDArray[np.int64]) -> Nest:
         self.slow_rows += 1
@@ -201,6 +224,10 @@ class Space:
             ) from error
         if tvm_ffi.structural_equal(made, self.task.mod):
             raise UntunableError(f"{self.task.name} cannot be tuned: TVM's schedule rules leave it as it is.")
+
+
+def _all_nests(analysis: SketchAnalysis, decisions: NDArray[np.int64]) -> list[_Group]:
+    return list(analysis.nests(decisions))
 
 
 def _require_work(task: Task) -> None:

@@ -37,7 +37,8 @@ class Template:
         legal: Any = 1
         for condition in program.constant:
             legal = both(legal, condition)
-        self._constant = self._tape.slot(legal)
+        self._legal_tape = Tape()
+        self._legal = self._legal_tape.slot(legal)
 
     def _statement(self, block: Block, loops: tuple[Loop, ...]) -> Any:
         for loop in loops:
@@ -86,7 +87,7 @@ class Template:
 
     def legal(self, columns: NDArray[np.int64]) -> Any:
         """1 in the rows whose loops all have constant extents; an int or an array over the rows."""
-        return self._tape.run(columns)[self._constant]
+        return self._legal_tape.run(columns)[self._legal]
 
     def nest(self, columns: NDArray[np.int64]) -> Nest:
         """The nest of the rows of `columns` (`width x rows`)."""

@@ -104,16 +104,16 @@ def test_the_same_seed_gives_the_same_scores() -> None:
 
 
 def ragged(n: int, seed: int) -> tuple[FeatureBatch, NDArray[np.float64]]:
-    """0 to 3 rows a candidate; a candidate is fast by its largest first and its summed second column."""
+    """0 to 3 rows a candidate, fast by the first column of its heaviest row and all of the second column."""
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 4, n))])
     values = rng.uniform(size=(offsets[-1], 6)).astype(np.float32)
     rows = [values[a:b] for a, b in pairwise(offsets)]
-    truth = [row[:, 0].max() + 0.5 * row[:, 1].sum() if len(row) else 0.0 for row in rows]
+    truth = [row[row.sum(axis=1).argmax(), 0] + 0.5 * row[:, 1].sum() if len(row) else 0.0 for row in rows]
     return FeatureBatch(values, offsets, "statement", 1), np.array(truth)
 
 
-def test_several_rows_a_candidate_count_by_sum_and_maximum() -> None:
+def test_several_rows_a_candidate_count_by_sum_and_heaviest() -> None:
     batch, truth = ragged(150, 0)
     verifier = XGBVerifier(features="statement")
     verifier.fit(training_set(batch, truth / truth.max()))

@@ -59,13 +59,14 @@ def test_column_names_mean_what_they_say() -> None:
     task = load_task("GMM/0", Target(TARGET))
     schedule = Schedule(task.mod)
     block = schedule.get_sblock("Z")
-    _, i, j, k = schedule.get_loops(block)
+    b, i, j, k = schedule.get_loops(block)
     i0, i1 = schedule.split(i, [16, 8])
     j0, j1 = schedule.split(j, [32, 4])
     schedule.reorder(i0, j0, k, i1, j1)
-    schedule.parallel(i0)
+    outer = schedule.fuse(b, i0)
+    schedule.parallel(outer)
     schedule.vectorize(j1)
-    schedule.annotate(i0, "pragma_auto_unroll_max_step", 512)
+    schedule.annotate(outer, "pragma_auto_unroll_max_step", 512)
     batch = StatementFeatures(device=device()).extract([TraceCandidate.of(task, schedule)])
     [store] = batch.values
     named = dict(zip(StatementFeatures.columns, 2.0 ** store.astype(float) - 1, strict=True))
@@ -74,14 +75,15 @@ def test_column_names_mean_what_they_say() -> None:
         "float_mul": instances,
         "float_add_sub": instances,
         "parallel_product": 16,
-        "parallel_at_outer_spatial": 1,
+        "parallel_at_mixed": 1,  # TVM tells no more than none or mixed
         "vectorize_innermost": 4,
-        "vectorize_at_inner_spatial": 1,
+        "vectorize_at_mixed": 1,
         "unroll_at_none": 1,
         "is_gpu": 0,
         "outer_product": instances,
         "auto_unroll_max_step": 512,
-        "buffer0_unique_bytes": 128 * 128 * 4,
+        "buffer2_is_read_write": 1,
+        "buffer2_unique_bytes": 128 * 128 * 4,
         "buffer4_bytes": 0,
     }.items():
         assert named[column] == pytest.approx(expected, rel=1e-4), column

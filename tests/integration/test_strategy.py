@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,14 +48,16 @@ def latency(mod: IRModule) -> float:
 
 @derived_object
 class StubBuilder(ms.builder.PyBuilder):
-    """The artifact's path is the latency; every seventh program does not compile."""
+    """The artifact's name is the latency; every seventh program does not compile."""
 
     def build(self, build_inputs: Sequence[ms.builder.BuilderInput]) -> list[ms.builder.BuilderResult]:
         results = []
         for one in build_inputs:
             broken = tvm_ffi.structural_hash(one.mod) % 7 == 0
-            text = repr(latency(one.mod))
-            results.append(ms.builder.BuilderResult(None if broken else text, "broken" if broken else None))
+            # TVM deletes the artifact's folder afterwards.
+            artifact = Path(tempfile.mkdtemp()) / repr(latency(one.mod))
+            failed = ms.builder.BuilderResult(None, "broken")
+            results.append(failed if broken else ms.builder.BuilderResult(str(artifact), None))
         return results
 
 
@@ -73,7 +76,7 @@ class StubFuture(ms.runner.PyRunnerFuture):
 @derived_object
 class StubRunner(ms.runner.PyRunner):
     def run(self, runner_inputs: Sequence[ms.runner.RunnerInput]) -> list[Any]:
-        return [StubFuture(float(one.artifact_path)) for one in runner_inputs]
+        return [StubFuture(float(Path(one.artifact_path).name)) for one in runner_inputs]
 
 
 class Watched(XGBVerifier):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -19,8 +20,9 @@ from tvm.tirx import PrimFunc
 
 from pruner.errors import ConfigError, UntunableError
 from pruner.search import space as space_module
-from pruner.search.analysis import UnsupportedSketch
+from pruner.search.analysis import SketchAnalysis, UnsupportedSketch
 from pruner.search.materialise import tune_context
+from pruner.search.nest import Nest
 from pruner.search.population import UNUSED, Population
 from pruner.search.sketch import CategoryGene, LocationGene, TileGene
 from pruner.search.space import Space
@@ -227,7 +229,7 @@ def test_every_row_has_one_nest() -> None:
 
 
 def test_rows_of_a_sketch_that_arrays_cannot_express_go_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing:
+    class Refusing(SketchAnalysis):
         def __init__(self, mod: IRModule, sketch: object) -> None:
             raise UnsupportedSketch("as a test")
 
@@ -250,6 +252,30 @@ def test_rows_of_a_sketch_that_arrays_cannot_express_go_the_slow_way(monkeypatch
     assert found == expected
     assert slow.slow_rows == 20
     assert slow.encode(rows[3].trace).keys()[0].tobytes() == rows.keys()[3].tobytes()
+
+
+def test_a_sketch_that_turns_out_inexpressible_goes_the_slow_way_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Late(SketchAnalysis):
+        def nests(self, decisions: np.ndarray) -> Iterator[tuple[np.ndarray, Nest]]:
+            for turn, group in enumerate(super().nests(decisions)):
+                if len(decisions) > 64 and turn == 1:
+                    raise UnsupportedSketch("as a test")
+                yield group
+
+    monkeypatch.setattr(space_module, "SketchAnalysis", Late)
+    space = Space.of(load_task("C1D/0", TARGET))
+    assert all(space.supported)
+    rows = space.sample(400, np.random.default_rng(0))
+    rows = rows[rows.sketch_ids == 0]
+    assert len(rows) > 64
+    assert sorted(np.concatenate([i for i, _ in space.nests(rows[:60])]).tolist()) == list(range(60))
+    assert space.slow_rows == 0
+    indices = [index for index, _ in space.nests(rows)]
+    assert sorted(np.concatenate(indices).tolist()) == list(range(len(rows)))
+    assert space.supported == (False, True, True)
+    assert space.slow_rows == len(rows)
 
 
 SAME_SEED = """
@@ -311,6 +337,11 @@ def _self_matmul() -> PrimFunc:
 def test_programs_without_a_choice_are_untunable(program: PrimFunc, said: str) -> None:
     with pytest.raises(UntunableError, match=said):
         Space.of(make_task(program, TARGET, "odd"))
+
+
+def test_a_target_without_schedule_rules_is_one_message() -> None:
+    with pytest.raises(ConfigError, match="no schedule rules"):
+        Space.of(make_task(_elementwise(8), Target({"kind": "ext_dev"}), "odd"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""The paper's Symbol-based Analyzer: latency as the sum of compute and memory time of every statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.analyzer.device import Device
+from pruner.analyzer.draft import DraftModel
+from pruner.analyzer.inspection import inspect
+from pruner.analyzer.penalties import fit, kept_penalties, utilisation
+from pruner.analyzer.symbols import Symbols, symbols
+from pruner.search.nest import Nest
+from pruner.search.population import Population
+
+Floats = NDArray[np.float64]
+
+
+class SymbolDraft(DraftModel):
+    """Pruner's equation 1: `sum over statements of S8 / (T_p * compute penalties) + S5 / (T_m * memory
+    penalties)`, with T_p the device's peak and T_m the bandwidth of its outermost memory.
+
+    Args:
+        penalties: which of the six penalties stay in force, one of `analyzer.penalties.CHOICES`.
+    """
+
+    def __init__(
+        self,
+        *,
+        device: Device,
+        explored: int = 8000,
+        size: int = 512,
+        random: int = 32,
+        penalties: str = "all",
+    ) -> None:
+        super().__init__(device=device, explored=explored, size=size, random=random)
+        self.kept = kept_penalties(penalties)
+
+    def score(self, population: Population) -> Floats:
+        return self.seconds(population.space.nests(population), len(population))
+
+    def seconds(self, groups: Iterable[tuple[NDArray[np.int64], Nest]], n: int) -> Floats:
+        """float64[n] predicted seconds of the candidates in `groups`, as `Space.nests` yields them."""
+        total = np.zeros(n)
+        for statement in inspect(groups, self.device):
+            np.add.at(total, statement.batch.rows, self.latency(symbols(statement, self.device)))
+        return total
+
+    def penalties(self, found: Symbols) -> dict[str, Floats]:
+        """Each penalty in (0, 1], by name; 1 where it was taken away. `l2_memory` depends on the access and
+        is part of `latency`."""
+        levels, private = self.device.levels, self.device.private
+        values = {
+            "l0_memory": fit(levels[0].capacity, found.register_bytes),
+            "l0_compute": utilisation(found.lanes, levels[0].units),
+            "l1_memory": fit(private.capacity, found.private_bytes),
+            "l1_compute": utilisation(found.private_units, levels[1].units),
+            "l2_compute": utilisation(found.cores, self.device.cores),
+        }
+        return {name: value if name in self.kept else np.ones_like(value) for name, value in values.items()}
+
+    def latency(self, found: Symbols) -> Floats:
+        """Seconds of one statement, equation 1's `L_c + L_m`."""
+        p = self.penalties(found)
+        peak = self.device.peak["float32"] * p["l0_compute"] * p["l1_compute"] * p["l2_compute"]
+        bandwidth = self.device.levels[-1].bandwidth * p["l0_memory"] * p["l1_memory"]
+        seconds = found.operations / peak
+        for traffic, run in zip(found.traffic, found.runs, strict=True):
+            aligned = utilisation(run, self.device.transaction) if "l2_memory" in self.kept else 1.0
+            seconds = seconds + traffic / (bandwidth * aligned)
+        return seconds

@@ -1,0 +1,93 @@
+"""The hardware-aware symbols of Pruner (ASPLOS 2025, section 4.1) over a device's levels.
+
+The paper counts three levels of a GPU: registers and lanes, shared memory and warp schedulers, global memory
+and multiprocessors. A CPU has the same three: vector registers and lanes, a core's private cache and its
+pipes, memory and cores. A statement's loops take the places of the paper's: the register tile S3 is a
+thread's, everything inside the outer reduction R0 is what one step loads, the loops around it are blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.analyzer.device import Device
+from pruner.analyzer.footprints import widths_by_depth
+from pruner.analyzer.inspection import Inspection
+
+Floats = NDArray[np.float64]
+
+# Operations of an instance that count as arithmetic; a padding test does not.
+_ARITHMETIC = ("add", "mul", "div", "mod", "max", "exp", "other")
+
+
+@dataclass(frozen=True, eq=False)
+class Symbols:
+    """The symbols of one statement, float64[m] each.
+
+    register_bytes: S1, L0MemAlloc: one register tile of every access.
+    register_work: S2, L0CompCount: instances between two blocks of the outer loops.
+    private_bytes: S3, L1MemAlloc: inputs that one step of the outer reduction loads.
+    private_units: S4, L1ParaInfo: independent vectors of a register tile.
+    traffic: S5, L2MemFootprint: bytes loaded by all steps, per input, and the bytes stored.
+    cores: S6, L2ParaInfo: iterations of the parallel loop.
+    runs: S7, L2TransDim: bytes that lie next to each other in a step's load, per access.
+    operations: S8, L2CompCount: arithmetic operations of the whole statement.
+    lanes: iterations of the vector loop, what stands against the vector width.
+    """
+
+    register_bytes: Floats
+    register_work: Floats
+    private_bytes: Floats
+    private_units: Floats
+    traffic: tuple[Floats, ...]
+    cores: Floats
+    runs: tuple[Floats, ...]
+    operations: Floats
+    lanes: Floats
+
+
+def symbols(statement: Inspection, device: Device) -> Symbols:
+    """The symbols of a batch of statements."""
+    loops, extents, touched = statement.loops, statement.extents, statement.touched
+    m = len(statement.batch)
+    tile, step, block = (
+        len(loops) - sum(len(statement.roles.span(role, loops)) for role in inside)
+        for inside in (("S3",), ("S2", "R1", "S3"), ("R0", "S2", "R1", "S3"))
+    )
+    outer = np.prod(extents[:step], axis=0)
+    register_bytes, private_bytes = np.zeros(m), np.zeros(m)
+    traffic, runs = [], []
+    for i, (access, elements) in enumerate(zip(touched.accesses, touched.elements, strict=True)):
+        size = access.buffer.itemsize
+        register_bytes += elements[tile] * size
+        loaded = elements[step] * size
+        if i < touched.operands:
+            private_bytes += loaded
+            traffic.append(loaded * outer)
+        else:
+            # An output is written once, however often it is updated on the way.
+            traffic.append(elements[0] * size)
+        width = widths_by_depth(access, loops)[step]
+        runs.append(np.ones(m) * size * (width[-1] if width else 1.0))
+    lanes = np.maximum(statement.code.lanes, 1).astype(np.float64)
+    per_vector = np.minimum(lanes, device.levels[0].units)
+    return Symbols(
+        register_bytes=register_bytes,
+        register_work=np.prod(extents[block:], axis=0),
+        private_bytes=private_bytes,
+        private_units=np.ceil(np.prod(extents[tile:], axis=0) / per_vector),
+        traffic=tuple(traffic),
+        cores=statement.code.chunks.astype(np.float64),
+        runs=tuple(runs),
+        operations=np.prod(extents, axis=0) * arithmetic(statement.batch.statement.ops),
+        lanes=lanes,
+    )
+
+
+def arithmetic(ops: Mapping[str, int]) -> int:
+    """Arithmetic operations of one instance."""
+    return sum(ops.get(kind, 0) for kind in _ARITHMETIC)

@@ -1,0 +1,260 @@
+"""The `symbols` features: one row of role-named numbers per candidate, for a whole population at once.
+
+Columns name roles (register tile, reduction, outer loops, …), never single tile factors, so the width is the
+same for every task and a model trained on one task can score another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from tvm.s_tir import Schedule
+
+from pruner.analyzer.device import Device
+from pruner.analyzer.inspection import Inspection, inspect
+from pruner.analyzer.roles import ROLES
+from pruner.analyzer.roofline import RooflineDraft
+from pruner.analyzer.symbol import SymbolDraft
+from pruner.analyzer.symbols import arithmetic, symbols
+from pruner.features.batch import FeatureBatch, FeatureExtractor
+from pruner.search.candidate import Candidate, RowCandidate, TraceCandidate
+from pruner.search.nest import Nest
+from pruner.search.population import Population
+from pruner.search.tir_reader import read_nest
+
+Floats = NDArray[np.float64]
+Columns = dict[str, Floats]
+
+# Seconds become nanoseconds before the logarithm, so that none rounds to zero.
+_NS = 1e9
+
+
+class SymbolFeatures(FeatureExtractor):
+    """The main statement (the one with the most operations), the others together, and the drafts' terms.
+
+    Sizes, products and nanoseconds are `log2(1 + x)`; flags and shares are as they are.
+
+    Args:
+        device: whose levels, lanes and cores the numbers are taken against.
+    """
+
+    name = "symbols"
+    version = 1
+
+    def __init__(self, *, device: Device) -> None:
+        self.device = device
+        self._roofline = RooflineDraft(device=device)
+        self._symbol = SymbolDraft(device=device)
+
+    def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
+        n = len(candidates)
+        table = {name: np.zeros(n) for name in self.columns}
+        if n:
+            self._fill(table, inspect(_groups(candidates), self.device))
+        values = np.column_stack([_scaled(name, table[name]) for name in self.columns])
+        return FeatureBatch(
+            values.astype(np.float32), np.arange(n + 1, dtype=np.int64), self.name, self.version
+        )
+
+    def _fill(self, table: Columns, statements: list[Inspection]) -> None:
+        n = len(table["seconds"])
+        work = [np.prod(s.extents, axis=0) * (1 + arithmetic(s.batch.statement.ops)) for s in statements]
+        most, main_slot = np.zeros(n), np.full(n, np.iinfo(np.int64).max)
+        for statement, amount in zip(statements, work, strict=True):
+            rows, slot = statement.batch.rows, statement.batch.slot
+            better = (amount > most[rows]) | ((amount == most[rows]) & (slot < main_slot[rows]))
+            most[rows[better]] = amount[better]
+            main_slot[rows[better]] = slot[better]
+        for statement in statements:
+            rows, slot = statement.batch.rows, statement.batch.slot
+            main = slot == main_slot[rows]
+            terms = self._roofline.terms(statement)
+            launches = self._roofline.launches(statement)
+            found = symbols(statement, self.device)
+            np.add.at(table["seconds"], rows, terms.total + launches)
+            np.add.at(table["symbol_seconds"], rows, self._symbol.latency(found))
+            np.add.at(table["launch_seconds"], rows, launches)
+            np.add.at(table["nests"], rows, (slot == statement.batch.nest).astype(float))
+            if main.any():
+                shown = _main_columns(statement, self.device)
+                shown |= {f"penalty_{name}": p for name, p in self._symbol.penalties(found).items()}
+                shown |= {
+                    "S1_register_bytes": found.register_bytes,
+                    "S2_register_work": found.register_work,
+                    "S3_private_bytes": found.private_bytes,
+                    "S4_private_units": found.private_units,
+                    "S5_traffic": np.sum(found.traffic, axis=0),
+                    "S7_run": np.min(found.runs, axis=0),
+                    "S8_operations": found.operations,
+                    "core_seconds": terms.core,
+                    "near_seconds": terms.near,
+                    "far_seconds": terms.far,
+                    "share": terms.share,
+                }
+                for name, column in shown.items():
+                    table[name][rows[main]] = column[main]
+            if not main.all():
+                before = slot < main_slot[rows]
+                shared = np.minimum(statement.batch.branch, 30)
+                aside = {
+                    "instances": np.prod(statement.extents, axis=0),
+                    "core_seconds": terms.core,
+                    "far_seconds": terms.near + terms.far,
+                    "scalar": (statement.tile.lanes <= 1) * 1.0,
+                    "lanes": statement.tile.lanes,
+                    "gathered": statement.tile.gathered,
+                }
+                for side, here in (("producers", before & ~main), ("consumers", ~before & ~main)):
+                    np.add.at(table[f"{side}"], rows[here], 1.0)
+                    for name, column in aside.items():
+                        np.add.at(table[f"{side}_{name}"], rows[here], column[here])
+                    np.maximum.at(table[f"{side}_depth"], rows[here], shared[here].astype(float))
+
+    columns = (
+        *("seconds", "symbol_seconds", "launch_seconds", "nests"),
+        *(f"{role}_product" for role in ROLES),
+        *(f"{role}_loops" for role in ROLES),
+        *("innermost_spatial", "innermost_reduction"),
+        *("chunks", "imbalance", "serial_outer", "parallel_loops", "vector_loops", "vector_lanes"),
+        *("unroll", "unrolled_tile", "unrolled_reduction", "unrolled_wide", "straight"),
+        *(
+            "lanes",
+            "vectors",
+            "instances",
+            "own_vector",
+            "tile",
+            "wide",
+            "inner",
+            "kept",
+            "promoted",
+            "chains",
+        ),
+        *("loads", "gathered", "scattered", "spilled", "body"),
+        *(f"bytes_in_{role}" for role in ROLES),
+        *("largest_input_tile", "smallest_input_tile", "largest_input_step", "smallest_input_step"),
+        *("output_tile", "output_step"),
+        *("fetched_l1", "fetched_private", "fetched_shared", "fits_l1", "fits_private"),
+        *("S1_register_bytes", "S2_register_work", "S3_private_bytes", "S4_private_units", "S5_traffic"),
+        *("S7_run", "S8_operations", "data", "select"),
+        *(f"penalty_{name}" for name in ("l0_memory", "l0_compute", "l1_memory", "l1_compute", "l2_compute")),
+        *("core_seconds", "near_seconds", "far_seconds", "share"),
+        *(
+            f"{side}{name}"
+            for side in ("producers", "consumers")
+            for name in (
+                *("", "_instances", "_core_seconds", "_far_seconds", "_scalar", "_lanes", "_gathered"),
+                "_depth",
+            )
+        ),
+    )
+
+
+# Columns that are flags, shares or small counts.
+_PLAIN = frozenset(
+    (
+        *("nests", "parallel_loops", "vector_loops", "imbalance", "share", "straight", "own_vector"),
+        *("promoted", "loads", "gathered", "scattered", "spilled", "select", "fits_l1", "fits_private"),
+        *("unrolled_tile", "unrolled_reduction", "unrolled_wide", "producers", "consumers"),
+    )
+)
+
+
+def _scaled(name: str, column: Floats) -> Floats:
+    if name in _PLAIN or name.endswith(("_loops", "_depth", "_scalar", "_gathered")) or "penalty" in name:
+        return column
+    scale = _NS if name.endswith("seconds") else 1.0
+    return np.log2(1.0 + scale * column)
+
+
+def _main_columns(statement: Inspection, device: Device) -> Columns:
+    """The columns that describe the main statement, float64[m] each."""
+    extents, tile, code, batch = statement.extents, statement.tile, statement.code, statement.batch
+    touched, m = statement.touched, len(batch)
+    columns: Columns = {}
+    position = len(extents)
+    sizes = [access.buffer.itemsize for access in touched.accesses]
+    for role in reversed(ROLES):
+        span = statement.roles.span(role, statement.loops)
+        columns[f"{role}_product"] = np.prod(extents[span], axis=0)
+        columns[f"{role}_loops"] = (extents[span] > 1).sum(axis=0).astype(float)
+        position -= len(span)
+        columns[f"bytes_in_{role}"] = touched.lines[position]
+        if role in ("S3", "S2"):
+            name = "tile" if role == "S3" else "step"
+            bytes_ = [e[position] * size for e, size in zip(touched.elements, sizes, strict=True)]
+            inputs = bytes_[: touched.operands] or [np.zeros(m)]
+            columns[f"largest_input_{name}"] = np.max(inputs, axis=0)
+            columns[f"smallest_input_{name}"] = np.min(inputs, axis=0)
+            columns[f"output_{name}"] = bytes_[-1]
+    columns["innermost_spatial"] = _innermost(statement, reduction=False)
+    columns["innermost_reduction"] = _innermost(statement, reduction=True)
+    chunks = code.chunks.astype(float)
+    flags = {"unrolled_tile": 0, "unrolled_reduction": 1, "unrolled_wide": 2}
+    caches = {"l1": device.levels[1], "private": device.private, "shared": device.levels[-2]}
+    columns |= {
+        "chunks": chunks,
+        "imbalance": np.ceil(chunks / device.cores) * device.cores / chunks,
+        "serial_outer": np.maximum(columns["outer_product"] / chunks, 1.0),
+        "parallel_loops": code.parallel_loops.astype(float),
+        "vector_loops": code.vector_loops.astype(float),
+        "vector_lanes": code.lanes.astype(float),
+        "unroll": np.where(batch.unrolls, batch.unroll, 0).astype(float),
+        "straight": tile.straight.astype(float),
+        "own_vector": tile.own.astype(float),
+        "promoted": tile.promoted.astype(float),
+        "scattered": tile.scattered.astype(float),
+        "data": batch.data.astype(float),
+        "select": np.full(m, float(bool(batch.statement.ops.get("select")))),
+        "fits_l1": (touched.lines[0] <= caches["l1"].capacity).astype(float),
+        "fits_private": (touched.lines[0] <= caches["private"].capacity).astype(float),
+    }
+    columns |= {name: tile.unrolled[i].astype(float) for name, i in flags.items()}
+    columns |= {f"fetched_{name}": touched.traffic(0.8 * level.capacity) for name, level in caches.items()}
+    for name in ("lanes", "vectors", "instances", "tile", "wide", "inner", "kept", "chains"):
+        columns[name] = getattr(tile, name)
+    for name in ("loads", "gathered", "spilled", "body"):
+        columns[name] = getattr(tile, name)
+    return columns
+
+
+def _innermost(statement: Inspection, *, reduction: bool) -> Floats:
+    """The extent of the innermost loop of a kind that has more than one iteration; 1 without one."""
+    found = np.ones(len(statement.batch))
+    for loop, extent in zip(statement.loops, statement.extents, strict=True):
+        if (loop in statement.batch.statement.reduces) == reduction:
+            found = np.where(extent > 1, extent, found)
+    return found
+
+
+def _groups(candidates: Population | Sequence[Candidate]) -> Iterator[tuple[NDArray[np.int64], Nest]]:
+    """The candidates' nests by group, with their positions."""
+    if isinstance(candidates, Population):
+        yield from candidates.space.nests(candidates)
+        return
+    spaces: dict[int, list[tuple[int, RowCandidate]]] = {}
+    for i, candidate in enumerate(candidates):
+        if isinstance(candidate, RowCandidate):
+            spaces.setdefault(id(candidate.space), []).append((i, candidate))
+        else:
+            yield np.array([i]), read_nest(_unprocessed(candidate))
+    for members in spaces.values():
+        positions = np.array([i for i, _ in members])
+        rows = Population(
+            members[0][1].space,
+            np.array([candidate.sketch_id for _, candidate in members]),
+            np.stack([candidate.row for _, candidate in members]),
+        )
+        for group, nest in rows.space.nests(rows):
+            yield positions[group], nest
+
+
+def _unprocessed(candidate: Candidate) -> Schedule:
+    """The candidate's schedule before post-processing, as nests are read; the finished one where the
+    candidate does not tell its task."""
+    if not isinstance(candidate, TraceCandidate):
+        return candidate.materialise()
+    schedule = Schedule(candidate.task.mod)
+    candidate.trace.apply_to_schedule(schedule, remove_postproc=True)
+    return schedule

@@ -1,0 +1,259 @@
+"""The loop on a dummy device, and the whole command on a small matmul."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te
+
+import pruner
+from pruner.analyzer.device import Device
+from pruner.analyzer.draft import NoDraft
+from pruner.costmodel.random import RandomVerifier
+from pruner.display import Display
+from pruner.errors import ConfigError, UntunableError
+from pruner.measure.clock import STAGES
+from pruner.records.journal import Journal
+from pruner.search.random import RandomSearch
+from pruner.testing.dummy import DummyMeasurer
+
+
+def matmul(n=32):
+    a = te.placeholder((n, n), "float32", name="A")
+    b = te.placeholder((n, n), "float32", name="B")
+    k = te.reduce_axis((0, n), name="k")
+    return te.create_prim_func(
+        [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
+    )
+
+
+def latency(candidate):
+    """Any number that depends on the program alone."""
+    return 1e-6 * (1 + int.from_bytes(candidate.key[-64:], "little") % 997)
+
+
+@pytest.fixture
+def go(tmp_path):
+    device = Device.load("x86-64")
+
+    def run(measurer=None, mod=None, **settings):
+        measurer = measurer or DummyMeasurer(latency=latency, baseline_s=1e-3)
+        settings = {"trials": 12, "batch": 5, "work_dir": tmp_path / "run", "device": device, **settings}
+        return pruner.tune(mod or matmul(), measurer=measurer, **settings)
+
+    return run
+
+
+def test_a_run_leaves_its_files_and_they_agree(go, tmp_path):
+    measurer = DummyMeasurer(latency=latency, baseline_s=1e-3)
+    result = go(measurer)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "journal.jsonl",
+        "database_workload.json",
+        "database_tuning_record.json",
+        "curve.csv",
+        "curve.png",
+        "summary.json",
+    }
+    assert measurer.closed
+    true = [latency(candidate) for candidate in measurer.measured]
+    assert len({candidate.key for candidate in measurer.measured}) == 12
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["trials"], summary["failed"], summary["correct"]) == (12, 0, True)
+    assert summary["best_s"] == min(true) == result.best.latency_s
+    assert summary["candidates"]["measured"] == 12
+    assert summary["candidates"]["explored"] >= summary["candidates"]["drafted"] >= 12
+    assert list(result.curve["latency_s"]) == true
+    assert [len(r) for r in np.split(true, np.flatnonzero(np.diff(result.curve["round"])) + 1)] == [5, 5, 2]
+    assert len(result.database) == 12
+
+
+def test_every_second_has_one_stage(go):
+    class Slow(DummyMeasurer):
+        def measure(self, candidates):
+            with pruner.measure.clock.stage("run"):
+                time.sleep(0.3)
+            return super().measure(candidates)
+
+    start = time.perf_counter()
+    seconds = go(Slow(latency=latency, baseline_s=1e-3)).summary.seconds
+    wall = time.perf_counter() - start
+    assert set(seconds) == {*STAGES, "total"}
+    assert sum(seconds[stage] for stage in STAGES) == pytest.approx(seconds["total"])
+    assert seconds["total"] <= wall
+    assert seconds["run"] == pytest.approx(0.9, abs=0.2)
+
+
+def test_the_same_seed_proposes_the_same_and_another_does_not(go, tmp_path):
+    def keys(seed, folder):
+        measurer = DummyMeasurer(latency=latency, baseline_s=1e-3)
+        go(measurer, seed=seed, work_dir=tmp_path / folder)
+        return [candidate.key for candidate in measurer.measured]
+
+    assert keys(0, "a") == keys(0, "b") != keys(1, "c")
+
+
+def test_failures_are_trials_and_the_rest_goes_on(go, tmp_path):
+    kinds = iter(["build", "timeout", "run", None] * 3)
+    result = go(DummyMeasurer(latency=latency, failure=lambda _: next(kinds, None), baseline_s=1e-3))
+    assert result.summary.failures == {"build": 3, "run": 3, "timeout": 3}
+    assert result.summary.trials == 12
+    assert len(result.database) == 3
+
+
+def test_a_run_without_a_single_success_reports(go):
+    result = go(DummyMeasurer(latency=latency, failure=lambda _: "build", baseline_s=1e-3))
+    assert (result.summary.best_s, result.best, result.summary.failed) == (None, None, 12)
+    assert result.compile()["main"] is not None
+
+
+def test_a_wrong_program_is_named_dropped_and_the_next_taken(go):
+    class Messages(Display):
+        said = []
+
+        def message(self, text):
+            self.said.append(text)
+
+    measurer = DummyMeasurer(latency=latency, baseline_s=1e-3)
+    ranked = []
+    measurer._wrong = lambda c: c.key in {best.key for best in sorted(measurer.measured, key=latency)[:4]}
+    result = go(measurer, display=Messages())
+    ranked = sorted(map(latency, measurer.measured))
+    assert result.summary.best_s == ranked[4]
+    assert result.summary.failures == {"wrong": 4}
+    assert result.summary.correct is True
+    assert sum("wrong" in text for text in Messages.said) == 4
+    assert result.best.latency_s == ranked[4]
+
+
+def test_a_small_space_ends_when_it_is_exhausted(go):
+    tiny = matmul(2)
+    measurer = DummyMeasurer(latency=latency, baseline_s=1e-3)
+    result = go(measurer, mod=tiny, trials=10_000)
+    programs = {tvm.s_tir.meta_schedule.utils.shash2hex(c.materialise().mod) for c in measurer.measured}
+    assert 1 < result.summary.trials == len(programs) < 10_000
+    again = DummyMeasurer(latency=latency, baseline_s=1e-3)
+    device = Device.load("x86-64")
+    go(
+        again,
+        mod=tiny,
+        trials=10_000,
+        search=RandomSearch(),
+        draft=NoDraft(device=device),
+        work_dir=result.work_dir / "b",
+    )
+    assert {tvm.s_tir.meta_schedule.utils.shash2hex(c.materialise().mod) for c in again.measured} == programs
+
+
+def test_minutes_stop_a_run(go):
+    class Slow(DummyMeasurer):
+        def measure(self, candidates):
+            time.sleep(0.4)
+            return super().measure(candidates)
+
+    result = go(Slow(latency=latency, baseline_s=1e-3), trials=1000, minutes=1 / 60)
+    assert 5 <= result.summary.trials < 50
+
+
+@pytest.mark.parametrize("setting", [{"trials": 0}, {"batch": -1}, {"minutes": 0}, {"trials": 2.5}])
+def test_bad_budgets(go, tmp_path, setting):
+    (name,) = setting
+    with pytest.raises(ConfigError, match=name):
+        go(**setting)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_occupied_work_dir_is_left_alone(go, tmp_path):
+    go()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(ConfigError, match="another task"):
+        go(mod=matmul(16))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_an_untunable_program_is_reported_with_its_baseline(go, tmp_path):
+    a = te.placeholder((1,), "float32", name="A")
+    single = te.create_prim_func([a, te.compute((1,), lambda i: a[i] + 1.0, name="C")])
+    with pytest.raises(UntunableError, match="1 ms"):
+        go(mod=single)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_interrupt_in_a_batch_loses_nothing(go, tmp_path):
+    class Interrupted(DummyMeasurer):
+        def measure(self, candidates):
+            done = super().measure(candidates)
+            if len(self.measured) > 5:
+                raise pruner.measure.measurement.MeasureInterrupted(done[:2])
+            return done
+
+    result = go(Interrupted(latency=latency, baseline_s=1e-3))
+    assert result.interrupted
+    assert result.summary.trials == 7
+    assert Journal.read(tmp_path / "run" / "journal.jsonl").end.reason == "interrupted"
+    assert len(result.database) == 7
+
+
+def test_features_of_a_verifier_that_is_not_used_are_not_extracted(go):
+    result = go(search=RandomSearch(), verifier=RandomVerifier(seed=0))
+    assert result.summary.seconds["features"] == 0
+
+
+def command(tmp_path, *words):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(
+        [sys.executable, "-m", "pruner.cli", "tune", "workload=GMM/0", *words],
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_whole_command(tmp_path):
+    process = command(tmp_path, "trials=12", "batch=6", "work_dir=run")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["correct"] is True
+    assert summary["best_s"] < summary["baseline_s"]
+    assert "speed-up" in out
+    # The printed line runs the result.
+    line = next(text for text in out.splitlines() if text.startswith("Run the result: "))
+    done = subprocess.run(
+        line.removeprefix("Run the result: ").replace("python ", f"{sys.executable} ", 1),
+        shell=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_control_c_finishes_the_batch_and_reports(tmp_path):
+    process = command(tmp_path, "trials=100000", "batch=4", "work_dir=run")
+    journal = tmp_path / "run" / "journal.jsonl"
+    deadline = time.monotonic() + 120
+    while not (journal.exists() and '"round"' in journal.read_text()):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    contents = Journal.read(journal)
+    assert contents.end.reason == "interrupted"
+    assert len(contents.trials) % 4 == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["trials"] == len(contents.trials)
+    assert summary["correct"] is True
+    assert "Traceback" not in err
