@@ -27,9 +27,8 @@ def main(names: list[str]) -> None:
     device = Device.load("auto")
     target, _ = resolve_target(dict(device.target), device.cores)
     draft = RooflineDraft(device=device)
-    print(
-        f"{device.fingerprint}\n{'workload':10}{'explored':>10}{'kept':>6}{'first':>9}{'again':>9}   goal {GOAL_S} s"
-    )
+    print(device.fingerprint)
+    print(f"{'workload':10}{'explored':>10}{'kept':>6}{'first':>9}{'again':>9}   goal {GOAL_S} s")
     for name in names or [f"{family}/0" for family in WORKLOADS]:
         space = Space.of(load_task(name, target))
         seconds = []

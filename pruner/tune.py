@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import tvm
 from omegaconf import DictConfig, OmegaConf
 from tvm.ir import IRModule
 from tvm.s_tir.meta_schedule.utils import shash2hex

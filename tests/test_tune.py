@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -115,7 +116,7 @@ def test_a_run_without_a_single_success_reports(go):
 
 def test_a_wrong_program_is_named_dropped_and_the_next_taken(go):
     class Messages(Display):
-        said = []
+        said: ClassVar[list[str]] = []
 
         def message(self, text):
             self.said.append(text)
@@ -248,7 +249,7 @@ def test_control_c_finishes_the_batch_and_reports(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     contents = Journal.read(journal)
     assert contents.end.reason == "interrupted"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +44,21 @@ def inspect(groups: Iterable[tuple[NDArray[np.int64], Nest]], device: Device) ->
     """The statements of all groups, as `Space.nests` yields them; alike ones together."""
     parts = batches(groups)
     return [_inspect(batch, code, device) for batch, code in zip(parts, rewrite(parts), strict=True)]
+
+
+def total(
+    statements: Sequence[Inspection], values: Sequence[NDArray[np.float64]], n: int
+) -> NDArray[np.float64]:
+    """float64[n]: each candidate's sum of its statements' `values`, added in program order, so that the last
+    bit does not depend on which candidates are scored together."""
+    slots = 1 + max((int(s.batch.slot.max()) for s in statements), default=0)
+    table = np.zeros((slots, n))
+    for statement, value in zip(statements, values, strict=True):
+        table[statement.batch.slot, statement.batch.rows] = value
+    result = np.zeros(n)
+    for row in table:
+        result += row
+    return result
 
 
 def _inspect(batch: StatementBatch, code: Rewrite, device: Device) -> Inspection:

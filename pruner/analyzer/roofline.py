@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
-from pruner.analyzer.inspection import Inspection, inspect
+from pruner.analyzer.inspection import Inspection, inspect, total
 from pruner.analyzer.penalties import kept_penalties
 from pruner.search.nest import Nest
 from pruner.search.population import Population
@@ -92,10 +92,8 @@ class RooflineDraft(DraftModel):
 
     def seconds(self, groups: Iterable[tuple[NDArray[np.int64], Nest]], n: int) -> Floats:
         """float64[n] predicted seconds of the candidates in `groups`, as `Space.nests` yields them."""
-        total = np.zeros(n)
-        for statement in inspect(groups, self.device):
-            np.add.at(total, statement.batch.rows, self.terms(statement).total + self.launches(statement))
-        return total
+        statements = inspect(groups, self.device)
+        return total(statements, [self.terms(s).total + self.launches(s) for s in statements], n)
 
     def launches(self, statement: Inspection) -> Floats:
         """float64[m] seconds for starting the nest's parallel loop, counted with its first statement."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
-from pruner.analyzer.inspection import inspect
+from pruner.analyzer.inspection import inspect, total
 from pruner.analyzer.penalties import fit, kept_penalties, utilisation
 from pruner.analyzer.symbols import Symbols, symbols
 from pruner.search.nest import Nest
@@ -43,10 +43,8 @@ class SymbolDraft(DraftModel):
 
     def seconds(self, groups: Iterable[tuple[NDArray[np.int64], Nest]], n: int) -> Floats:
         """float64[n] predicted seconds of the candidates in `groups`, as `Space.nests` yields them."""
-        total = np.zeros(n)
-        for statement in inspect(groups, self.device):
-            np.add.at(total, statement.batch.rows, self.latency(symbols(statement, self.device)))
-        return total
+        statements = inspect(groups, self.device)
+        return total(statements, [self.latency(symbols(s, self.device)) for s in statements], n)
 
     def penalties(self, found: Symbols) -> dict[str, Floats]:
         """Each penalty in (0, 1], by name; 1 where it was taken away. `l2_memory` depends on the access and

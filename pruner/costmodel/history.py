@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pruner.costmodel.verifier import TrainingSet
 from pruner.features.batch import FeatureBatch, FeatureExtractor
@@ -16,29 +17,39 @@ if TYPE_CHECKING:
 
 
 class History:
-    """One task's measurements with the features a verifier needs; extracting is billed to `features`."""
+    """Measurements of one or more tasks with the features a verifier needs, in the order of measuring;
+    extracting is billed to `features`."""
 
     def __init__(self, extractors: Sequence[FeatureExtractor]) -> None:
         self._extractors = extractors
         self._features: dict[str, list[FeatureBatch]] = {extractor.name: [] for extractor in extractors}
         self._latencies: list[float] = []
+        self._tasks: list[int] = []
 
-    def add(self, measurements: Sequence[Measurement]) -> None:
-        """Appends measured candidates, in order."""
+    def add(self, measurements: Sequence[Measurement], task: int = 0) -> None:
+        """Appends measured candidates of one task, in order."""
         candidates = [m.candidate for m in measurements if m.candidate is not None]
         with stage("features"):
             for extractor in self._extractors:
                 self._features[extractor.name].append(extractor.extract(candidates))
         self._latencies += [np.inf if m.latency_s is None else m.latency_s for m in measurements]
+        self._tasks += [task] * len(measurements)
 
     def training_set(self) -> TrainingSet:
-        """Everything added so far; labels as TrainingSet says."""
-        latencies = np.array(self._latencies)
-        best = latencies.min(initial=np.inf)
-        labels = best / latencies if np.isfinite(best) else np.zeros(len(latencies))
+        """Everything added so far, a group per task; labels as TrainingSet says."""
+        group = np.array(self._tasks, dtype=np.int64)
         return TrainingSet(
             features={name: FeatureBatch.concat(batches) for name, batches in self._features.items()},
-            labels=labels,
-            group=np.zeros(len(latencies), dtype=np.int64),
-            order=np.arange(len(latencies)),
+            labels=_labels(np.array(self._latencies), group),
+            group=group,
+            order=np.arange(len(group)),
         )
+
+
+def _labels(latencies: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The task's best latency over each latency; 0 for a failure, whose latency is infinite."""
+    labels = np.zeros(len(latencies))
+    for task in np.unique(group):
+        ran = (group == task) & np.isfinite(latencies)
+        labels[ran] = latencies[ran].min(initial=np.inf) / latencies[ran]
+    return labels

@@ -104,7 +104,6 @@ class SymbolFeatures(FeatureExtractor):
                     "far_seconds": terms.near + terms.far,
                     "scalar": (statement.tile.lanes <= 1) * 1.0,
                     "lanes": statement.tile.lanes,
-                    "gathered": statement.tile.gathered,
                 }
                 for side, here in (("producers", before & ~main), ("consumers", ~before & ~main)):
                     np.add.at(table[f"{side}"], rows[here], 1.0)
@@ -131,7 +130,7 @@ class SymbolFeatures(FeatureExtractor):
             "promoted",
             "chains",
         ),
-        *("loads", "gathered", "scattered", "spilled", "body"),
+        *("loads", "gathered", "spilled", "body"),
         *(f"bytes_in_{role}" for role in ROLES),
         *("largest_input_tile", "smallest_input_tile", "largest_input_step", "smallest_input_step"),
         *("output_tile", "output_step"),
@@ -144,7 +143,7 @@ class SymbolFeatures(FeatureExtractor):
             f"{side}{name}"
             for side in ("producers", "consumers")
             for name in (
-                *("", "_instances", "_core_seconds", "_far_seconds", "_scalar", "_lanes", "_gathered"),
+                *("", "_instances", "_core_seconds", "_far_seconds", "_scalar", "_lanes"),
                 "_depth",
             )
         ),
@@ -155,14 +154,14 @@ class SymbolFeatures(FeatureExtractor):
 _PLAIN = frozenset(
     (
         *("nests", "parallel_loops", "vector_loops", "imbalance", "share", "straight", "own_vector"),
-        *("promoted", "loads", "gathered", "scattered", "spilled", "select", "fits_l1", "fits_private"),
+        *("promoted", "loads", "gathered", "spilled", "select", "fits_l1", "fits_private"),
         *("unrolled_tile", "unrolled_reduction", "unrolled_wide", "producers", "consumers"),
     )
 )
 
 
 def _scaled(name: str, column: Floats) -> Floats:
-    if name in _PLAIN or name.endswith(("_loops", "_depth", "_scalar", "_gathered")) or "penalty" in name:
+    if name in _PLAIN or name.endswith(("_loops", "_depth", "_scalar")) or "penalty" in name:
         return column
     scale = _NS if name.endswith("seconds") else 1.0
     return np.log2(1.0 + scale * column)
@@ -204,7 +203,6 @@ def _main_columns(statement: Inspection, device: Device) -> Columns:
         "straight": tile.straight.astype(float),
         "own_vector": tile.own.astype(float),
         "promoted": tile.promoted.astype(float),
-        "scattered": tile.scattered.astype(float),
         "data": batch.data.astype(float),
         "select": np.full(m, float(bool(batch.statement.ops.get("select")))),
         "fits_l1": (touched.lines[0] <= caches["l1"].capacity).astype(float),

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm.ir import IRModule
 
-from pruner.search.locations import Locations
 from pruner.search.nest import Nest
-from pruner.search.program import UnsupportedSketch, parse_program
-from pruner.search.replay import State
 from pruner.search.sketch import LocationGene, Sketch
-from pruner.search.symbols import Symbols
-from pruner.search.template import Template
+from pruner.search.symbolic.locations import Locations
+from pruner.search.symbolic.polynomial import Symbols
+from pruner.search.symbolic.program import UnsupportedSketch, parse_program
+from pruner.search.symbolic.replay import State
+from pruner.search.symbolic.template import Template
 
 __all__ = ["SketchAnalysis", "UnsupportedSketch"]
 

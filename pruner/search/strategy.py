@@ -30,7 +30,8 @@ class Session(ABC):
         """At most `n` candidates that were never measured; fewer or none when the space is exhausted."""
 
     def observe(self, measurements: Sequence[Measurement]) -> None:
-        """Told once per proposed batch, in order, after measuring."""
+        """Told once per proposed batch, in order, after measuring. Nothing to learn by default."""
+        return None
 
 
 class SearchStrategy(ABC):

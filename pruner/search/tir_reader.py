@@ -6,9 +6,9 @@ from tvm.ir import IRModule, Var
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.tirx import For, ForKind, PrimFunc, SeqStmt, Stmt
 
-from pruner.search.affine import NotAffine, constant, parse_index
-from pruner.search.body import Touch, read_body
 from pruner.search.nest import Access, Buffer, Linear, Loop, Nest, Statement
+from pruner.search.symbolic.affine import NotAffine, constant, parse_index
+from pruner.search.symbolic.body import Touch, read_body
 
 _REDUCE = 2  # IterVar::kCommReduce
 _KIND = {

@@ -36,7 +36,7 @@ DEVICE = Device(
 )
 
 FAST = ("C2D/0", "GMM/0", "TBG/0", "NRM/0", "CBR/0")
-ALL = tuple(f"{w}/0" for w in "C1D C2D C3D DEP DIL GRP GMM T2D CBR TBG NRM SFM".split())
+ALL = (*FAST, "C1D/0", "C3D/0", "DEP/0", "DIL/0", "GRP/0", "T2D/0", "SFM/0")
 
 
 @cache

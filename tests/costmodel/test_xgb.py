@@ -16,6 +16,7 @@ from pruner.costmodel.verifier import TrainingSet
 from pruner.costmodel.xgb import XGBVerifier
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureBatch
+from pruner.features.symbols import SymbolFeatures
 
 
 def flat(values: NDArray[Any], name: str = "symbols", version: int = 1) -> FeatureBatch:
@@ -46,17 +47,50 @@ def rank_correlation(verifier: XGBVerifier, batch: FeatureBatch, truth: NDArray[
 def test_ranks_unseen_candidates_better_with_more_records(records: int, least: float) -> None:
     correlations = []
     for seed in range(5):
-        verifier = XGBVerifier()
+        verifier = XGBVerifier(prior=0)
         verifier.fit(training_set(*task(records, seed)))
         correlations.append(rank_correlation(verifier, *task(300, 100 + seed)))
     assert np.mean(correlations) > least
+
+
+def test_the_drafts_seconds_are_where_it_starts_from() -> None:
+    # The draft's column knows half of the truth; ten records alone say less.
+    draft = SymbolFeatures.columns.index("seconds")
+    learned, drafted, alone = [], [], []
+    for seed in range(8):
+        batches = []
+        for records, shift in ((10, 0), (300, 100)):
+            batch, labels = task(records, seed + shift)
+            wide = np.zeros((records, draft + 21), dtype=np.float32)
+            wide[:, draft + 1 :] = batch.values
+            wide[:, draft] = 10 + (batch.values[:, 0] - batch.values[:, 1]) / np.log(2)
+            batches.append((flat(wide), labels))
+        (known, labels), (unseen, truth) = batches
+        for verifier, found in ((XGBVerifier(), learned), (XGBVerifier(prior=0), alone)):
+            verifier.fit(training_set(known, labels))
+            found.append(rank_correlation(verifier, unseen, truth))
+        drafted.append(spearmanr(-unseen.values[:, draft], truth).statistic)
+    assert np.mean(learned) > np.mean(drafted) - 0.02
+    assert np.mean(learned) > np.mean(alone) + 0.1
+
+
+def test_an_impossible_candidate_comes_last() -> None:
+    batch, labels = task(40, 0)
+    verifier = XGBVerifier()
+    verifier.fit(training_set(batch, labels))
+    draft = SymbolFeatures.columns.index("seconds")
+    unseen, _ = task(50, 1)
+    unseen.values[7, draft] = np.inf
+    scores = verifier.predict({"symbols": unseen})
+    assert np.isfinite(scores).all()
+    assert scores[7] < np.median(scores)
 
 
 def test_failures_rank_below_what_ran() -> None:
     batch, labels = task(60, 0)
     fails = batch.values[:, 5] > 0.3
     labels[fails] = 0
-    verifier = XGBVerifier()
+    verifier = XGBVerifier(prior=0)
     verifier.fit(training_set(batch, labels))
     unseen, _ = task(300, 1)
     scores = verifier.predict({"symbols": unseen})
@@ -70,7 +104,7 @@ def test_compares_within_a_task_only() -> None:
     x = np.concatenate([rng.uniform(0, 1, 40), rng.uniform(1, 2, 40)])
     group = np.repeat([7, 3], 40)
     labels = np.where(group == 7, 0.5 + x / 2, (x - 1) / 4)
-    verifier = XGBVerifier()
+    verifier = XGBVerifier(prior=0)
     verifier.fit(training_set(flat(x[:, None]), labels, group))
     for low, high in ((0.05, 0.95), (1.05, 1.95)):
         grid = np.linspace(low, high, 50)
@@ -80,7 +114,7 @@ def test_compares_within_a_task_only() -> None:
 @pytest.mark.parametrize("labels", [[0.0] * 10, [1.0], [0.5] * 4, []])
 def test_without_anything_to_compare_it_stays_unfitted(labels: list[float]) -> None:
     batch = flat(np.random.default_rng(0).normal(size=(len(labels), 20)))
-    verifier = XGBVerifier()
+    verifier = XGBVerifier(prior=0)
     verifier.fit(training_set(*task(20, 0)))
     verifier.fit(training_set(batch, np.array(labels)))
     assert not verifier.fitted
@@ -88,7 +122,7 @@ def test_without_anything_to_compare_it_stays_unfitted(labels: list[float]) -> N
 
 
 def test_columns_that_never_differ_leave_it_unfitted() -> None:
-    verifier = XGBVerifier()
+    verifier = XGBVerifier(prior=0)
     verifier.fit(training_set(flat(np.ones((6, 3))), np.linspace(0.1, 1, 6)))
     assert not verifier.fitted
 
@@ -97,7 +131,7 @@ def test_the_same_seed_gives_the_same_scores() -> None:
     unseen, _ = task(200, 1)
     scores = []
     for _ in range(2):
-        verifier = XGBVerifier(seed=4)
+        verifier = XGBVerifier(prior=0, seed=4)
         verifier.fit(training_set(*task(50, 0)))
         scores.append(verifier.predict({"symbols": unseen}))
     np.testing.assert_array_equal(*scores)
@@ -115,7 +149,7 @@ def ragged(n: int, seed: int) -> tuple[FeatureBatch, NDArray[np.float64]]:
 
 def test_several_rows_a_candidate_count_by_sum_and_heaviest() -> None:
     batch, truth = ragged(150, 0)
-    verifier = XGBVerifier(features="statement")
+    verifier = XGBVerifier(features="statement", prior=0)
     verifier.fit(training_set(batch, truth / truth.max()))
     unseen, truth = ragged(300, 1)
     assert rank_correlation(verifier, unseen, truth) > 0.85
@@ -138,28 +172,30 @@ def through_a_file(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_saved_verifier_scores_as_before() -> None:
-    verifier = XGBVerifier()
+    verifier = XGBVerifier(prior=0)
     verifier.fit(training_set(*task(50, 0)))
     unseen, _ = task(100, 1)
-    loaded = XGBVerifier()
+    loaded = XGBVerifier(prior=0)
     loaded.load_state_dict(through_a_file(verifier.state_dict()))
     assert loaded.fitted
     np.testing.assert_array_equal(loaded.predict({"symbols": unseen}), verifier.predict({"symbols": unseen}))
 
 
 def test_an_unfitted_verifier_can_be_saved() -> None:
-    loaded = XGBVerifier()
+    loaded = XGBVerifier(prior=0)
     loaded.fit(training_set(*task(50, 0)))
-    loaded.load_state_dict(through_a_file(XGBVerifier().state_dict()))
+    loaded.load_state_dict(through_a_file(XGBVerifier(prior=0).state_dict()))
     assert not loaded.fitted
 
 
 def test_refuses_what_it_was_not_trained_on() -> None:
-    verifier = XGBVerifier()
+    verifier = XGBVerifier(prior=0)
     verifier.fit(training_set(*task(50, 0)))
     state = verifier.state_dict()
     with pytest.raises(ConfigError, match=r"symbols.*statement"):
-        XGBVerifier(features="statement").load_state_dict(state)
+        XGBVerifier(features="statement", prior=0).load_state_dict(state)
+    with pytest.raises(ConfigError, match=r"verifier.prior=0"):
+        XGBVerifier().load_state_dict(state)
     with pytest.raises(ConfigError, match=r"pacm.*xgb"):
         verifier.load_state_dict({**state, "model": "pacm"})
     with pytest.raises(ConfigError, match=r"version 1 .*version 2"):

@@ -27,9 +27,7 @@ from pruner.integration.strategy import PrunerStrategy
 from pruner.search.random import RandomSearch
 
 TARGET = {"kind": "llvm", "num-cores": 2}
-DEVICE = Device(
-    name="test", kind="cpu", levels=(), peak={}, transaction=64, frequency=1e9, cores=2, target=TARGET
-)
+DEVICE = Device.load("x86-64")
 
 
 @pytest.fixture(autouse=True)

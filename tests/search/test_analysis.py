@@ -59,6 +59,11 @@ def self_product() -> tuple[te.Tensor, ...]:
     return a, te.compute((32, 32), entry, name="c")
 
 
+def sum_of_maxima() -> tuple[te.Tensor, ...]:
+    a, b, k = te.placeholder((4, 256), name="a"), te.placeholder((4, 256), name="b"), te.reduce_axis((0, 256))
+    return a, b, te.compute((4,), lambda i: te.sum(te.max(a[i, k], b[i, k]) * 2.0, axis=k), name="c")
+
+
 def row_argmax() -> tuple[te.Tensor, ...]:
     a = te.placeholder((8, 128), name="a")
     return a, topi.argmax(a, axis=1)
@@ -82,6 +87,7 @@ ODD: dict[str, Callable[[], tuple[te.Tensor, ...]]] = {
     "upsampled": upsampled,
     "self_product": self_product,
     "argmax": row_argmax,
+    "sum_of_maxima": sum_of_maxima,
 }
 
 

@@ -14,7 +14,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.s_tir.meta_schedule.testing import te_workload
 from tvm.tirx import For, SeqStmt, Stmt
 
-from pruner.search.body import read_body
+from pruner.search.symbolic.body import read_body
 from pruner.search.tir_reader import read_nest
 
 POINTS = 20_000  # a footprint with more index values is not enumerated

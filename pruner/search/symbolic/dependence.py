@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pruner.search.nest import Buffer, Loop
-from pruner.search.program import Block, Branch, Program, UnsupportedSketch
+from pruner.search.symbolic.program import Block, Branch, Program, UnsupportedSketch
 
 
 def writers(program: Program, buffer: Buffer) -> list[Block]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pruner.search import symbols as s
-from pruner.search.tape import Tape
+from pruner.search.symbolic import polynomial as s
+from pruner.search.symbolic.tape import Tape
 
 
 def test_a_whole_tile_is_its_extent_again() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pruner.search.affine import add, constant, substitute
-from pruner.search.dependence import consumers, contains, producers
 from pruner.search.nest import Access, Linear, Loop
-from pruner.search.primitives import find_branch
-from pruner.search.program import Axis, Block, Branch, Program, Region, UnsupportedSketch
-from pruner.search.regions import Span, relax, union, within
-from pruner.search.symbols import equal
+from pruner.search.symbolic.affine import add, constant, substitute
+from pruner.search.symbolic.dependence import consumers, contains, producers
+from pruner.search.symbolic.polynomial import equal
+from pruner.search.symbolic.primitives import find_branch
+from pruner.search.symbolic.program import Axis, Block, Branch, Program, Region, UnsupportedSketch
+from pruner.search.symbolic.regions import Span, relax, union, within
 
 
 def compute_at(program: Program, block: Block, loop: Loop) -> Block:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pruner.search.nest import Access, Buffer, Floor, Linear, Loop, Nest, Statement
-from pruner.search.program import Block, Program
-from pruner.search.symbols import Polynomial, both
-from pruner.search.tape import Tape
+from pruner.search.symbolic.polynomial import Polynomial, both
+from pruner.search.symbolic.program import Block, Program
+from pruner.search.symbolic.tape import Tape
 
 _Form = tuple[tuple[tuple[int, int], ...], int]  # ((term, coefficient slot), …), constant slot
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pruner.search.affine import add, constant, extremes, floor_term, scale
 from pruner.search.nest import Extent, Floor, Linear, Loop
-from pruner.search.symbols import (
+from pruner.search.symbolic.affine import add, constant, extremes, floor_term, scale
+from pruner.search.symbolic.polynomial import (
     at_most,
     both,
     choose,

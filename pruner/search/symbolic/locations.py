@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.search.dependence import can_compute_at, can_inline, common_branch, consumers
 from pruner.search.nest import Loop
-from pruner.search.program import Block, Program
-from pruner.search.symbols import Polynomial
-from pruner.search.tape import Tape
+from pruner.search.symbolic.dependence import can_compute_at, can_inline, common_branch, consumers
+from pruner.search.symbolic.polynomial import Polynomial
+from pruner.search.symbolic.program import Block, Program
+from pruner.search.symbolic.tape import Tape
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.search.symbols import Atom, Monomial, Polynomial
+from pruner.search.symbolic.polynomial import Atom, Monomial, Polynomial
 
 _RUN: dict[str, Callable[..., Any]] = {
     "floordiv": operator.floordiv,

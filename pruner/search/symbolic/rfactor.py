@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pruner.search.affine import substitute
 from pruner.search.nest import Access, Linear, Loop
-from pruner.search.program import Axis, Block, Branch, Program, Region
+from pruner.search.symbolic.affine import substitute
+from pruner.search.symbolic.program import Axis, Block, Branch, Program, Region
 
 
 def rfactor(program: Program, block: Block, loop: Loop, position: int) -> tuple[Block, Block]:
@@ -109,12 +109,11 @@ def rfactor(program: Program, block: Block, loop: Loop, position: int) -> tuple[
 
 
 def _combiner(block: Block) -> dict[str, int]:
-    """Operations of the reduction step alone: what a block does to combine, given one value per buffer."""
-    if len(block.writes) == 1:
-        for kind in ("max", "add", "mul"):
-            if block.ops.get(kind):
-                return {kind: 1}
-    return {kind: n for kind, n in block.ops.items() if kind in ("cmp", "select", "add", "mul", "max")}
+    """Operations of the reduction step alone: what a block does to combine, given one value per buffer.
+    A reduction of several buffers at once compares and selects."""
+    if block.combiner:
+        return {block.combiner: 1}
+    return {kind: n for kind, n in block.ops.items() if kind in ("cmp", "select")}
 
 
 def _without(ops: object, part: dict[str, int]) -> dict[str, int]:

@@ -12,9 +12,9 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import For, PrimFunc, SeqStmt, Stmt
 
 from pruner.errors import PrunerError
-from pruner.search.affine import NotAffine, parse_index, substitute
-from pruner.search.body import read_body
 from pruner.search.nest import Access, Buffer, Extent, Linear, Loop
+from pruner.search.symbolic.affine import NotAffine, parse_index, substitute
+from pruner.search.symbolic.body import read_body
 from pruner.search.tir_reader import make_buffer
 
 REDUCE = 2  # IterVar::kCommReduce
@@ -60,6 +60,7 @@ class Block:
     has_init: bool
     single_store: bool  # the body is one store
     loads: tuple[int, ...]  # how often the body has each of `reads`
+    combiner: str = ""  # the outermost operation of a body that is one store
 
     @cached_property
     def bound(self) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
@@ -205,6 +206,7 @@ class _Parser:
             has_init=block.init is not None,
             single_store=isinstance(block.body, tirx.BufferStore),
             loads=body.loads,
+            combiner=body.combiner,
         )
 
     def buffer(self, var: Var) -> Buffer:

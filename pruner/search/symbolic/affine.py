@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.ir import Expr, Var
 
 from pruner.search.nest import Extent, Floor, Linear, Loop
-from pruner.search.symbols import choose, equal, negative, same
+from pruner.search.symbolic.polynomial import choose, equal, negative, same
 
 
 class NotAffine(Exception):

@@ -49,12 +49,13 @@ class Touch:
 class Body:
     """`ops` as in `Statement.ops`. `reads` are distinct and leave out the element that an update reads
     back, `loads` is how often the body has each; `writes` leave out those of the initialisation, which
-    are the same."""
+    are the same. `combiner` is the kind of the outermost operation of a body that is one store."""
 
     ops: Counter[str]
     reads: tuple[Touch, ...]
     loads: tuple[int, ...]
     writes: tuple[Touch, ...]
+    combiner: str
 
 
 def read_body(block: SBlock) -> Body:
@@ -64,7 +65,9 @@ def read_body(block: SBlock) -> Body:
     writes = _distinct(reader.writes)
     reads = tuple(r for r in _distinct(reader.reads) if not any(_same(r, w) for w in writes))
     loads = tuple(sum(_same(read, other) for other in reader.reads) for read in reads)
-    return Body(reader.ops, reads, loads, writes)
+    single = isinstance(block.body, tirx.BufferStore)
+    combiner = _KIND.get(type(block.body.value), "") if single else ""
+    return Body(reader.ops, reads, loads, writes, combiner)
 
 
 def _same(a: Touch, b: Touch) -> bool:

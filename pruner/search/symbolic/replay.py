@@ -9,13 +9,13 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir.schedule import Instruction
 
-from pruner.search import inlining, placement, primitives
-from pruner.search.dependence import consumers, producers
 from pruner.search.nest import Extent, Loop
-from pruner.search.program import Block, Program, UnsupportedSketch
-from pruner.search.rfactor import rfactor
 from pruner.search.sketch import CategoryGene, Gene, TileGene
-from pruner.search.symbols import Symbols
+from pruner.search.symbolic import inlining, placement, primitives
+from pruner.search.symbolic.dependence import consumers, producers
+from pruner.search.symbolic.polynomial import Symbols
+from pruner.search.symbolic.program import Block, Program, UnsupportedSketch
+from pruner.search.symbolic.rfactor import rfactor
 
 INLINE, ROOT = -2, -1  # compute locations that are no loop
 ROOT_BLOCK = "root"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pruner.search.affine import add, constant, substitute
-from pruner.search.dependence import consumers, producers
 from pruner.search.nest import Access, Floor, Linear, Loop
-from pruner.search.program import Block, Program, Region, UnsupportedSketch
-from pruner.search.symbols import equal
+from pruner.search.symbolic.affine import add, constant, substitute
+from pruner.search.symbolic.dependence import consumers, producers
+from pruner.search.symbolic.polynomial import equal
+from pruner.search.symbolic.program import Block, Program, Region, UnsupportedSketch
 
 
 def compute_inline(program: Program, block: Block) -> None:

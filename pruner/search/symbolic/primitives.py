@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pruner.search.affine import add, constant, floor_term, substitute
 from pruner.search.nest import Extent, Linear, Loop, product
-from pruner.search.program import Branch, Program, UnsupportedSketch
-from pruner.search.symbols import equal
+from pruner.search.symbolic.affine import add, constant, floor_term, substitute
+from pruner.search.symbolic.polynomial import equal
+from pruner.search.symbolic.program import Branch, Program, UnsupportedSketch
 
 
 def find_branch(program: Program, loop: Loop) -> Branch:

@@ -2,7 +2,7 @@
 
 While a trace is replayed no row is known yet, so extents and coefficients are `Polynomial`s in normal form:
 equal values have equal keys, differences cancel, and the product of all factors of one tile is again the
-int it came from. `pruner.search.tape` evaluates them for a whole matrix of decisions.
+int it came from. `pruner.search.symbolic.tape` evaluates them for a whole matrix of decisions.
 
 `Polynomial` stands where `Extent` is expected, so that the code for index expressions serves both.
 """

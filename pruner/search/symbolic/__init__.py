@@ -1,0 +1,1 @@
+"""Traces replayed on loop nests whose extents are polynomials over decision columns."""

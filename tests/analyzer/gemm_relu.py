@@ -1,0 +1,33 @@
+"""The paper's example program with chosen tiles."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from tvm import te, tirx
+
+from pruner.search.population import UNUSED, Population
+from pruner.search.space import Space
+from pruner.workload import make_task
+from tests.analyzer.analyzer_util import TARGET
+
+N = 128
+
+
+@cache
+def gemm_relu() -> Space:
+    a, b = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
+    k = te.reduce_axis((0, N), name="k")
+    c = te.compute((N, N), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    d = te.compute((N, N), lambda i, j: tirx.max(c[i, j], 0.0), name="D")
+    return Space.of(make_task(te.create_prim_func([a, b, d]), TARGET, "gemm_relu"))
+
+
+def tiled(i: list[int], j: list[int], k: list[int], unroll: int = 0, sketch: int = 1) -> Population:
+    """One row with these tile factors and unroll category. Sketch 0 leaves ReLU a nest of its own; 1 and 2
+    compute it inside the second and first outer tile loops."""
+    space = gemm_relu()
+    decisions = np.full(space.width, UNUSED, dtype=np.int64)
+    decisions[: len(i + j + k) + 1] = [*i, *j, *k, unroll]
+    return Population(space, np.array([sketch]), decisions[None])

@@ -1,0 +1,89 @@
+"""The terms of the CPU formula on chosen tiles of a matrix product."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pruner.analyzer.inspection import Inspection, inspect
+from pruner.analyzer.roofline import RooflineDraft
+from pruner.search.population import Population
+from tests.analyzer.analyzer_util import DEVICE
+from tests.analyzer.gemm_relu import N, tiled
+
+
+def product(row: Population) -> Inspection:
+    (found,) = (s for s in inspect(row.space.nests(row), DEVICE) if s.batch.statement.name == "C")
+    return found
+
+
+def seconds(row: Population, device: object = DEVICE) -> float:
+    return float(RooflineDraft(device=device).score(row)[0])  # type: ignore[arg-type]
+
+
+def test_without_penalties_a_program_runs_at_the_peak() -> None:
+    row = tiled([2, 4, 4, 4], [4, 2, 2, 8], [16, 8])
+    draft = RooflineDraft(device=DEVICE, penalties="none")
+    assert draft.terms(product(row)).total[0] == pytest.approx(2 * N**3 / DEVICE.peak["float32"])
+
+
+def test_a_full_register_tile_is_close_to_the_peak_and_a_scalar_one_is_not() -> None:
+    draft = RooflineDraft(device=DEVICE)
+    peak = 2 * N**3 / DEVICE.peak["float32"]
+    good = draft.terms(product(tiled([4, 8, 1, 4], [2, 4, 1, 16], [128, 1])))
+    scalar = draft.terms(product(tiled([4, 8, 1, 4], [2, 4, 16, 1], [2, 64])))
+    assert peak < good.core[0] < 2 * peak
+    assert scalar.core[0] > 4 * good.core[0]
+
+
+def test_the_vector_is_tvms_loop_or_one_llvm_finds() -> None:
+    lanes = {}
+    # j_3 is the vector; j_3 = 1 and everything inside j_2 unrolled; too much inside j_2 to unroll.
+    for name, i, j, k in [
+        ("tvm", [4, 8, 1, 4], [2, 4, 2, 8], [128, 1]),
+        ("llvm", [4, 8, 1, 4], [2, 4, 16, 1], [128, 1]),
+        ("none", [4, 1, 1, 32], [2, 4, 16, 1], [2, 64]),
+    ]:
+        tile = product(tiled(i, j, k)).tile
+        lanes[name] = (float(tile.lanes[0]), bool(tile.own[0]))
+    assert lanes == {"tvm": (8.0, False), "llvm": (8.0, True), "none": (1.0, False)}
+
+
+def test_accumulators_stay_in_registers_when_the_loops_between_are_unrolled() -> None:
+    kept = product(tiled([4, 8, 1, 4], [2, 4, 1, 16], [128, 1])).tile
+    assert kept.promoted[0]
+    assert kept.tile[0] == 8
+    assert kept.kept[0] == 128
+    # A level-2 tile that is too large to unroll stores its accumulators at every step.
+    spilled = product(tiled([1, 1, 32, 4], [1, 1, 8, 16], [128, 1])).tile
+    assert not spilled.promoted[0]
+    assert spilled.kept[0] == 1
+
+
+def test_imbalance_and_launch_depend_on_the_cores() -> None:
+    one = tiled([1, 1, 32, 4], [1, 1, 16, 8], [16, 8])
+    two = tiled([2, 1, 16, 4], [1, 1, 16, 8], [16, 8])
+    draft = RooflineDraft(device=DEVICE)
+    assert draft.terms(product(one)).share[0] == 1.0
+    assert draft.terms(product(two)).share[0] == 0.5
+    assert draft.launches(product(one))[0] == 0.0
+    assert draft.launches(product(two))[0] == DEVICE.launch
+    single = dataclasses.replace(DEVICE, cores=1)
+    assert RooflineDraft(device=single).terms(product(two)).share[0] == 1.0
+
+
+def test_a_smaller_cache_never_makes_a_program_faster() -> None:
+    rows = tiled([1, 1, 2, 64], [1, 1, 2, 64], [2, 64])
+    small = tuple(dataclasses.replace(level, capacity=level.capacity // 16) for level in DEVICE.levels)
+    assert seconds(rows, dataclasses.replace(DEVICE, levels=small)) > seconds(rows)
+
+
+def test_relu_in_a_nest_of_its_own_costs_a_launch() -> None:
+    tiles = ([2, 4, 4, 4], [4, 2, 2, 8], [16, 8])
+    draft = RooflineDraft(device=DEVICE)
+    launches = []
+    for sketch in (0, 1):
+        row = tiled(*tiles, sketch=sketch)
+        found = inspect(row.space.nests(row), DEVICE)
+        launches.append(sum(float(np.sum(draft.launches(s))) for s in found))
+    assert launches == [2 * DEVICE.launch, DEVICE.launch]

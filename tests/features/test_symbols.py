@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from pruner.features.symbols import SymbolFeatures
+from pruner.search.candidate import TraceCandidate
+from pruner.search.population import Population
+from tests.analyzer.analyzer_util import ALL, DEVICE, FAST, sample
+
+EXTRACTOR = SymbolFeatures(device=DEVICE)
+
+
+def as_traces(rows: Population) -> list[TraceCandidate]:
+    """The same programs for the slow path: TVM replays them and their nests are read from the program."""
+    space = rows.space
+    decided = [
+        space.sketches[int(i)].decided(row) for i, row in zip(rows.sketch_ids, rows.decisions, strict=True)
+    ]
+    return [TraceCandidate(space.task, trace) for trace in decided]
+
+
+@pytest.mark.parametrize("workload", FAST)
+def test_rows_candidates_and_programs_have_the_same_features(workload: str) -> None:
+    rows = sample(workload, 25, seed=4)
+    batch = EXTRACTOR.extract(rows)
+    assert batch.values.shape == (len(rows), len(EXTRACTOR.columns))
+    assert batch.values.dtype == np.float32
+    assert batch.offsets.tolist() == list(range(len(rows) + 1))
+    assert np.isfinite(batch.values).all()
+    assert np.array_equal(EXTRACTOR.extract(list(rows)).values, batch.values)
+    np.testing.assert_allclose(EXTRACTOR.extract(as_traces(rows)).values, batch.values, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", ALL)
+def test_features_equal_the_reference_everywhere(workload: str) -> None:
+    rows = sample(workload, 100, seed=5)
+    loose = 0.1 if workload.startswith("GRP") else 1e-4
+    np.testing.assert_allclose(
+        EXTRACTOR.extract(as_traces(rows)).values, EXTRACTOR.extract(rows).values, rtol=loose, atol=loose
+    )
+
+
+def test_mixed_candidates_keep_their_order() -> None:
+    a, b = sample("C2D/0", 6), sample("GMM/0", 6)
+    mixed = [*list(a), *as_traces(b), *list(b)][::-1]
+    expected = np.concatenate([EXTRACTOR.extract(part).values for part in (a, b, b)])[::-1]
+    np.testing.assert_allclose(EXTRACTOR.extract(mixed).values, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_names_are_unique_and_every_column_says_something() -> None:
+    assert len(set(EXTRACTOR.columns)) == len(EXTRACTOR.columns)
+    everything = np.concatenate([EXTRACTOR.extract(sample(w, 60)).values for w in (*FAST, "DEP/0", "T2D/0")])
+    still = [
+        name for name, column in zip(EXTRACTOR.columns, everything.T, strict=True) if np.ptp(column) == 0
+    ]
+    assert still == []
+
+
+def test_role_columns_by_hand() -> None:
+    from tests.analyzer.gemm_relu import tiled
+
+    row = tiled([2, 4, 4, 4], [4, 2, 2, 8], [16, 8], unroll=2)
+    value = dict(zip(EXTRACTOR.columns, EXTRACTOR.extract(row).values[0].tolist(), strict=True))
+    for name, expected in {
+        "outer_product": 2 * 4 * 4 * 2,
+        "R0_product": 16,
+        "S2_product": 4 * 2,
+        "R1_product": 8,
+        "S3_product": 4 * 8,
+        "chunks": 64,
+        "vector_lanes": 8,
+        "unroll": 64,
+        "S8_operations": 2 * 128**3,
+        "innermost_reduction": 8,
+    }.items():
+        assert value[name] == pytest.approx(np.log2(1 + expected), rel=1e-6), name
+    assert value["consumers"] == 1
+    assert value["consumers_depth"] == 4
+    assert value["producers"] == 0
+    assert value["imbalance"] == 1
+
+
+def test_nothing_gives_an_empty_batch() -> None:
+    batch = EXTRACTOR.extract([])
+    assert batch.values.shape == (0, len(EXTRACTOR.columns))
+    assert len(batch) == 0
