@@ -19,17 +19,16 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc
 
 from pruner import report
+from pruner.adapt.learner import Learner
 from pruner.adapt.rule import AdaptationRule, Scratch
 from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
 from pruner.analyzer.roofline import RooflineDraft
 from pruner.config import instantiate
-from pruner.costmodel.history import History
 from pruner.costmodel.verifier import Verifier
 from pruner.costmodel.xgb import XGBVerifier
 from pruner.display import Display, RoundReport, SilentDisplay, make_display
 from pruner.errors import UntunableError
-from pruner.features.make import make_extractor
 from pruner.interrupt import stop_on_interrupt
 from pruner.measure.clock import Clock, stage
 from pruner.measure.local import LocalMeasurer
@@ -175,10 +174,12 @@ class Run:
         with stop_on_interrupt(self.display) as stop:
             try:
                 reason = self._rounds(space, stop)
+                if not self.candidates:
+                    raise KeyboardInterrupt
                 correct = self._confirm()
                 self.journal.append(End(self._best_trial(), reason))
             except KeyboardInterrupt as interrupt:
-                if not hasattr(self, "journal"):
+                if not self.candidates and not isinstance(interrupt, MeasureInterrupted):
                     raise
                 if isinstance(interrupt, MeasureInterrupted):
                     self._record(interrupt.measurements)
@@ -187,24 +188,29 @@ class Run:
             return self._report(correct, interrupted)
 
     def _space(self) -> Space:
-        """The design space; when there is none, the error says how fast the program is as it stands."""
+        """The design space; when it is empty, the error says how fast the program is as it stands."""
         try:
             return Space.of(self.task)
         except UntunableError as error:
-            untuned = self.measurer.baseline()
-            latency = untuned.latency_s if untuned is not None else None
-            raise UntunableError(f"{error} Its baseline latency is {report.latency(latency)}.") from error
+            raise self._untunable(str(error)) from error
+
+    def _untunable(self, reason: str) -> UntunableError:
+        untuned = self.measurer.baseline()
+        latency = untuned.latency_s if untuned is not None else None
+        return UntunableError(f"{reason} Its baseline latency is {report.latency(latency)}.")
 
     def _rounds(self, space: Space, stop: threading.Event) -> str:
         """Proposes and measures until something runs out; returns what."""
         parts = self.parts
         rng = np.random.default_rng(self.seed)
         session = parts.search.start(space, draft=parts.draft, verifier=parts.verifier, pool=None, rng=rng)
-        names = parts.verifier.features if parts.search.uses_verifier else ()
-        history = History([make_extractor(name, parts.device) for name in names])
+        learner = Learner(parts.verifier, parts.adapt, parts.device)
+        task = learner.new_task()
         while not (reason := self._spent(stop)):
             left = self.budget.trials - len(self.candidates)
             batch = session.propose(min(self.budget.batch, left))
+            if not batch and not self.candidates:
+                raise self._untunable(f"{self.task.name}: TVM accepts no candidate of its design space.")
             if not batch:
                 return "exhausted"
             if not self.candidates:
@@ -220,10 +226,8 @@ class Run:
             self._record(measurements)
             with stage("fit"):
                 session.observe(measurements)
-            if names and not self._spent(stop):
-                history.add(measurements)
-                with stage("fit"):
-                    parts.adapt.update(parts.verifier, history.training_set())
+            if parts.search.uses_verifier and not self._spent(stop):
+                learner.observe(measurements, task)
         return reason
 
     def _spent(self, stop: threading.Event) -> str:
@@ -301,8 +305,6 @@ class Run:
     def _confirm(self) -> bool | None:
         """Times the fastest trials again and compares their output, until one of them stands; returns
         whether it was found equal to the untuned program, None when it could not be compared."""
-        if not self.candidates:
-            return None
         ranked = sorted(
             (t for t in self.journal.contents.trials if t.latency_s is not None),
             key=lambda t: t.latency_s or 0.0,

@@ -112,7 +112,7 @@ class RooflineDraft(DraftModel):
         for level, outer in zip(device.levels[1:], device.levels[2:], strict=False):
             # What the cache holds from one call to the next is not fetched at all.
             traffic = np.where(
-                statement.batch.data <= level.capacity, 0.0, statement.touched.traffic(0.8 * level.capacity)
+                statement.batch.data <= level.capacity, 0.0, statement.touched.traffic(1.0 * level.capacity)
             )
             seconds = traffic / outer.bandwidth * share * device.cores
             if outer.shared and "l2_memory" in self.kept:
@@ -144,18 +144,19 @@ class RooflineDraft(DraftModel):
                 # Tiles that follow one another overlap as far as the core looks ahead.
                 ahead = np.maximum(1.0, cost.window / (tile.chains * tile.kept))
                 chain = np.maximum(operation, cost.latency / (tile.chains * ahead))
-            idle = cost.loop / tile.body
+            # Plain copies and epilogues are unrolled four times by LLVM, whatever their loops.
+            idle = cost.loop / (tile.body if statement.reducing else np.maximum(tile.body, 4.0))
             if ops.get("select"):
-                idle = idle + cost.branch * (tile.loads if statement.reducing else 1.0)
+                idle = idle + cost.branch * (tile.loads if statement.reducing else 1.0 / tile.vectors)
             factor = np.where(tile.straight, cost.straight, 1.0)
         cycles = runs * (np.hypot(chain, pipes) + spills + idle) * factor
         return np.asarray(cycles + instances * cost.call * _calls(ops))
 
 
 def _simple(ops: Mapping[str, int]) -> int:
-    """Vector operations of one instance, multiply and add fused."""
+    """Vector operations of one instance, multiply and add fused; a padding test is a branch."""
     fused = min(ops.get("add", 0), ops.get("mul", 0))
-    return sum(ops.get(kind, 0) for kind in ("add", "mul", "max", "cmp", "select")) - fused
+    return sum(ops.get(kind, 0) for kind in ("add", "mul", "max", "cmp")) - fused
 
 
 def _slow(ops: Mapping[str, int]) -> int:

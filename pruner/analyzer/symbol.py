@@ -20,7 +20,8 @@ Floats = NDArray[np.float64]
 
 class SymbolDraft(DraftModel):
     """Pruner's equation 1: `sum over statements of S8 / (T_p * compute penalties) + S5 / (T_m * memory
-    penalties)`, with T_p the device's peak and T_m the bandwidth of its outermost memory.
+    penalties)`, with T_p the device's peak and T_m the bandwidth of the shared memory that the program's
+    data stay in: the outermost one, or a cache that holds them all.
 
     Args:
         penalties: which of the six penalties stay in force, one of `analyzer.penalties.CHOICES`.
@@ -63,9 +64,17 @@ class SymbolDraft(DraftModel):
         """Seconds of one statement, equation 1's `L_c + L_m`."""
         p = self.penalties(found)
         peak = self.device.peak["float32"] * p["l0_compute"] * p["l1_compute"] * p["l2_compute"]
-        bandwidth = self.device.levels[-1].bandwidth * p["l0_memory"] * p["l1_memory"]
+        bandwidth = self._bandwidth(found.data) * p["l0_memory"] * p["l1_memory"]
         seconds = found.operations / peak
         for traffic, run in zip(found.traffic, found.runs, strict=True):
             aligned = utilisation(run, self.device.transaction) if "l2_memory" in self.kept else 1.0
             seconds = seconds + traffic / (bandwidth * aligned)
         return seconds
+
+    def _bandwidth(self, data: Floats) -> Floats:
+        """T_m, bytes per second for programs whose buffers take `data` bytes."""
+        shared = [level for level in self.device.levels if level.shared]
+        rate = np.full(len(data), shared[-1].bandwidth)
+        for level in reversed(shared[:-1]):
+            rate = np.where(data <= level.capacity, level.bandwidth, rate)
+        return rate

@@ -37,6 +37,7 @@ class Symbols:
     runs: S7, L2TransDim: bytes that lie next to each other in a step's load, per access.
     operations: S8, L2CompCount: arithmetic operations of the whole statement.
     lanes: iterations of the vector loop, what stands against the vector width.
+    data: bytes of all the program's buffers, which tell the memory they stay in.
     """
 
     register_bytes: Floats
@@ -48,6 +49,7 @@ class Symbols:
     runs: tuple[Floats, ...]
     operations: Floats
     lanes: Floats
+    data: Floats
 
 
 def symbols(statement: Inspection, device: Device) -> Symbols:
@@ -59,32 +61,38 @@ def symbols(statement: Inspection, device: Device) -> Symbols:
         for inside in (("S3",), ("S2", "R1", "S3"), ("R0", "S2", "R1", "S3"))
     )
     outer = np.prod(extents[:step], axis=0)
+    lanes = np.maximum(statement.code.lanes, 1).astype(np.float64)
+    vector = np.minimum(lanes, device.levels[0].units)
+    instances = np.prod(extents, axis=0)
     register_bytes, private_bytes = np.zeros(m), np.zeros(m)
     traffic, runs = [], []
     for i, (access, elements) in enumerate(zip(touched.accesses, touched.elements, strict=True)):
         size = access.buffer.itemsize
+        width = widths_by_depth(access, loops)[step]
+        runs.append(np.ones(m) * size * (width[-1] if width else 1.0))
+        if not statement.reducing:
+            # A copy or an epilogue streams: a vector at a time, nothing kept, every instance a load.
+            register_bytes += vector * size
+            traffic.append(instances * size)
+            continue
         register_bytes += elements[tile] * size
-        loaded = elements[step] * size
         if i < touched.operands:
-            private_bytes += loaded
-            traffic.append(loaded * outer)
+            private_bytes += elements[step] * size
+            traffic.append(elements[step] * size * outer)
         else:
             # An output is written once, however often it is updated on the way.
             traffic.append(elements[0] * size)
-        width = widths_by_depth(access, loops)[step]
-        runs.append(np.ones(m) * size * (width[-1] if width else 1.0))
-    lanes = np.maximum(statement.code.lanes, 1).astype(np.float64)
-    per_vector = np.minimum(lanes, device.levels[0].units)
     return Symbols(
         register_bytes=register_bytes,
         register_work=np.prod(extents[block:], axis=0),
         private_bytes=private_bytes,
-        private_units=np.ceil(np.prod(extents[tile:], axis=0) / per_vector),
+        private_units=np.ceil(np.prod(extents[tile:], axis=0) / vector),
         traffic=tuple(traffic),
         cores=statement.code.chunks.astype(np.float64),
         runs=tuple(runs),
-        operations=np.prod(extents, axis=0) * arithmetic(statement.batch.statement.ops),
+        operations=instances * arithmetic(statement.batch.statement.ops),
         lanes=lanes,
+        data=statement.batch.data.astype(np.float64),
     )
 
 

@@ -11,8 +11,8 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
+from pruner.adapt.learner import Learner
 from pruner.errors import PrunerError
-from pruner.integration.learning import SharedLearning
 from pruner.measure.measurement import Measurement
 from pruner.search.candidate import Candidate
 from pruner.search.space import Space
@@ -50,13 +50,13 @@ class PrunerStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         draft: DraftModel,
         verifier: Verifier,
         adaptation: AdaptationRule,
-        shared: SharedLearning | None = None,
+        shared: Learner | None = None,
     ) -> None:
         self._search = search
         self._draft = draft
         self._verifier = verifier
         self._adaptation = adaptation
-        self._shared = shared or SharedLearning(verifier, adaptation, draft.device)
+        self._shared = shared or Learner(verifier, adaptation, draft.device)
         self._session: Session | None = None
         self._proposed: list[Candidate] = []
 
@@ -81,6 +81,7 @@ class PrunerStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             # An exception would end the tuning of all tasks.
             _log.warning("%s is not tuned: %s", self._name, error)
             return
+        self._task = self._shared.new_task()
         self._session = self._search.start(
             space, draft=self._draft, verifier=self._verifier, pool=None, rng=self._rng
         )
@@ -105,7 +106,7 @@ class PrunerStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         self._left -= len(measurements)
         self._session.observe(measurements)
         if self._search.uses_verifier:
-            self._shared.observe(self._session, measurements)
+            self._shared.observe(measurements, self._task)
 
     def clone(self) -> Any:
         return PrunerStrategy(
