@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import platform
 import re
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from pruner.analyzer.calibrate import Rates, calibrated
 from pruner.analyzer.device import Device, Level
+from pruner.cores import usable_cpus
 
 # Flags that decide which vector code a CPU can run.
 _VECTOR_FLAG = re.compile(r"^(avx|fma$|sse4_2$|amx|asimd|neon$|sve|bf16$|i8mm$)")
@@ -41,7 +41,7 @@ def read_host(root: Path = Path("/"), cpus: set[int] | None = None) -> Host:
     """Reads the machine from `root`/proc and `root`/sys. cpus: the logical CPUs this process may use, by
     default its affinity. Whatever is missing is assumed and noted; nothing is raised."""
     notes: list[str] = []
-    usable = cpus if cpus is not None else _affinity()
+    usable = cpus if cpus is not None else usable_cpus()
     info = _cpuinfo(root)
     siblings = {
         frozenset(_cpu_list(_text(_cpu(root, cpu) / "topology/thread_siblings_list"))) for cpu in usable
@@ -161,12 +161,6 @@ def _generic_cpu(flags: tuple[str, ...]) -> str:
 
 def _size(host: Host, level: int) -> int:
     return next((cache.size for cache in host.caches if cache.level == level), 32 << 10)
-
-
-def _affinity() -> set[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return set(os.sched_getaffinity(0))
-    return set(range(os.cpu_count() or 1))
 
 
 def _text(path: Path) -> str:

@@ -43,6 +43,7 @@ class RegisterTile:
     scattered: a store per lane.
     spilled: share of the accumulators that find no register.
     body: vector operations in one iteration of the innermost loop that remains.
+    local: a copy into an intermediate so small that it is unrolled and held in registers.
     """
 
     lanes: Floats
@@ -62,6 +63,7 @@ class RegisterTile:
     scattered: Bools
     spilled: Floats
     body: Floats
+    local: Bools
 
 
 def register_tile(
@@ -123,6 +125,11 @@ def register_tile(
         touched, strides, spans, rest, walked, along, vectors, (tile, wide), unrolled2, registers
     )
     body = np.where(unrolled1, np.where(unrolled2, wide * r1, tile * r1), np.where(unrolled3, tile, vectors))
+    home = batch.homes[len(batch.statement.reads)]
+    inner = vectors.copy()
+    for level, position in enumerate(positions):
+        inner = np.where(position >= home, inner * rest[level], inner)
+    local = (home > 0) & (inner <= limit) & (inner <= LLVM_UNROLL)
     return RegisterTile(
         lanes=length / vectors,
         vectors=vectors,
@@ -141,6 +148,7 @@ def register_tile(
         scattered=scattered,
         spilled=spilled,
         body=body,
+        local=local & (not batch.statement.reduces),
     )
 
 

@@ -2,7 +2,8 @@
 
 From the inside out a statement's loops fall into runs: the innermost spatial loops are the register tile
 (S3), the reduction loops around it the inner reduction (R1), then the level-2 tile (S2), the outer
-reduction (R0); everything further out is `outer`. A run that a statement does not have is empty.
+reduction (R0); everything further out is `outer`. A run that a statement does not have is empty. A copy or
+an epilogue keeps nothing in registers: all its loops are outer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ class Roles:
     """The roles of a statement's loops; loops of one iteration count, so all rows have the same."""
 
     def __init__(self, statement: Statement) -> None:
-        runs = list(reversed(ROLES))
+        reducing = statement.has_init or bool(statement.reduces)
+        runs = list(reversed(ROLES)) if reducing else ["outer"]
         self._of: dict[Loop, str] = {}
         for loop in reversed(statement.loops):
             reduces = loop in statement.reduces

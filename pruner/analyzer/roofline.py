@@ -134,7 +134,8 @@ class RooflineDraft(DraftModel):
         if "l0_memory" in kept:
             per_store = np.where(tile.scattered, tile.lanes, 1.0)
             loads = tile.loads + (moved if statement.reducing else 0.0)
-            pipes = np.hypot(cost.load * loads, cost.store * moved * per_store)
+            stores = np.where(tile.local, 0.0, moved * per_store)
+            pipes = np.hypot(cost.load * loads, cost.store * stores)
             spills = cost.lane * tile.lanes * tile.gathered
             if statement.reducing:
                 spills = spills + cost.spill * tile.spilled
@@ -146,6 +147,7 @@ class RooflineDraft(DraftModel):
                 chain = np.maximum(operation, cost.latency / (tile.chains * ahead))
             # Plain copies and epilogues are unrolled four times by LLVM, whatever their loops.
             idle = cost.loop / (tile.body if statement.reducing else np.maximum(tile.body, 4.0))
+            idle = np.where(tile.local, 0.0, idle)
             if ops.get("select"):
                 idle = idle + cost.branch * (tile.loads if statement.reducing else 1.0 / tile.vectors)
             factor = np.where(tile.straight, cost.straight, 1.0)

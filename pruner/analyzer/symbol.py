@@ -50,11 +50,11 @@ class SymbolDraft(DraftModel):
     def penalties(self, found: Symbols) -> dict[str, Floats]:
         """Each penalty in (0, 1], by name; 1 where it was taken away. `l2_memory` depends on the access and
         is part of `latency`."""
-        levels, private = self.device.levels, self.device.private
+        levels = self.device.levels
         values = {
             "l0_memory": fit(levels[0].capacity, found.register_bytes),
             "l0_compute": utilisation(found.lanes, levels[0].units),
-            "l1_memory": fit(private.capacity, found.private_bytes),
+            "l1_memory": fit(levels[1].capacity, found.private_bytes),
             "l1_compute": utilisation(found.private_units, levels[1].units),
             "l2_compute": utilisation(found.cores, self.device.cores),
         }

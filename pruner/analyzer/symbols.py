@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pruner.analyzer.device import Device
 from pruner.analyzer.footprints import widths_by_depth
 from pruner.analyzer.inspection import Inspection
+from pruner.search.nest import Access
 
 Floats = NDArray[np.float64]
 
@@ -68,8 +69,7 @@ def symbols(statement: Inspection, device: Device) -> Symbols:
     traffic, runs = [], []
     for i, (access, elements) in enumerate(zip(touched.accesses, touched.elements, strict=True)):
         size = access.buffer.itemsize
-        width = widths_by_depth(access, loops)[step]
-        runs.append(np.ones(m) * size * (width[-1] if width else 1.0))
+        runs.append(_run(statement, access, step) * size)
         if not statement.reducing:
             # A copy or an epilogue streams: a vector at a time, nothing kept, every instance a load.
             register_bytes += vector * size
@@ -99,3 +99,15 @@ def symbols(statement: Inspection, device: Device) -> Symbols:
 def arithmetic(ops: Mapping[str, int]) -> int:
     """Arithmetic operations of one instance."""
     return sum(ops.get(kind, 0) for kind in _ARITHMETIC)
+
+
+def _run(statement: Inspection, access: Access, step: int) -> Floats:
+    """Elements of the last dimension that one step loads, or that a copy walks in its own loops."""
+    table = [widths[-1] if widths else 1.0 for widths in widths_by_depth(access, statement.loops)]
+    m = len(statement.batch)
+    if statement.reducing:
+        return np.ones(m) * table[step]
+    positions = np.array([statement.batch.statement.loops.index(loop) for loop in statement.loops])
+    shared = (positions[:, None] < statement.batch.branch).sum(axis=0)
+    runs = np.stack([np.broadcast_to(width, m) for width in table])
+    return np.asarray(runs[shared, np.arange(m)], dtype=np.float64)

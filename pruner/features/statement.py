@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ from tvm.target import Target
 
 from pruner._tvm import fast_intrinsics
 from pruner.analyzer.device import Device
+from pruner.cores import usable_cpus
 from pruner.errors import RejectedError
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.measure.clock import stage
@@ -100,7 +100,7 @@ class StatementFeatures(FeatureExtractor):
 
     def __init__(self, *, device: Device, threads: int | None = None) -> None:
         fast_intrinsics()
-        self._threads = threads or usable_cores()
+        self._threads = threads or len(usable_cpus())
         self._context = ms.TuneContext(target=Target(dict(device.target)), num_threads=self._threads)
         self._extractor = ms.feature_extractor.PerStoreFeature(BUFFERS, INTENSITIES, CACHE_LINE)
 
@@ -120,11 +120,3 @@ class StatementFeatures(FeatureExtractor):
             np.cumsum([len(rows) for rows in values], out=offsets[1:])
             empty = np.zeros((0, len(self.columns)), dtype=np.float32)
             return FeatureBatch(np.concatenate([empty, *values]), offsets, self.name, self.version)
-
-
-def usable_cores() -> int:
-    """The cores this process may run on."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this operating system
-        return os.cpu_count() or 1

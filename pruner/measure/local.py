@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -11,6 +10,7 @@ from statistics import median
 import psutil
 from tvm.ir import save_json
 
+from pruner.cores import usable_cpus
 from pruner.errors import PrunerError
 from pruner.measure.cause import root_cause
 from pruner.measure.clock import stage
@@ -84,7 +84,7 @@ class LocalMeasurer(Measurer):
         confirm_rounds: int = 7,
         confirm_s: float = 0.1,
     ) -> None:
-        size = workers if workers is not None else min(8, _available_cores())
+        size = workers if workers is not None else min(8, len(usable_cpus()))
         rule = TimingRule(slower=slower, precision=precision, longest_s=longest_s)
         self._build_timeout_s = build_timeout_s
         self._run_timeout_s = run_timeout_s
@@ -261,7 +261,3 @@ class LocalMeasurer(Measurer):
                 if worker.ready:
                     self._pool.ask(worker, "forget", timeout_s=self._run_timeout_s)
             self._pool.recycle(self._recycle_after, self._memory_bytes)
-
-
-def _available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from tvm.s_tir.schedule import Trace
 from tvm_ffi import structural_hash
 
 from pruner._tvm import fast_intrinsics
+from pruner.cores import usable_cpus
 from pruner.errors import ConfigError, RejectedError
 from pruner.workload import Task
 
@@ -81,7 +81,7 @@ def materialise_many(
     """Each candidate's schedule or why it has none, in order; TVM works without Python's lock, so that
     `threads` of them proceed at once, by default as many as this process has cores."""
     if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = len(usable_cpus())
 
     def attempt(candidate: Candidate) -> Schedule | RejectedError:
         try:

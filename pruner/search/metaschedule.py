@@ -10,8 +10,8 @@ import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
 from pruner._tvm import fast_intrinsics
+from pruner.cores import usable_cpus
 from pruner.errors import ConfigError
-from pruner.features.statement import usable_cores
 from pruner.measure.clock import stage
 from pruner.search.candidate import Candidate, TraceCandidate
 from pruner.search.population import Population
@@ -62,7 +62,7 @@ class MetaScheduleSession(Session):
         fast_intrinsics()
         self._task = space.task
         self._rng = rng
-        cores = usable_cores()
+        cores = len(usable_cpus())
         self._strategy = ms.search_strategy.EvolutionarySearch()
         self._context = ms.TuneContext(
             mod=space.task.mod,

@@ -69,9 +69,9 @@ def test_equation_one(found: dict[str, Symbols]) -> None:
         (([2, 4, 4, 4], [4, 2, 4, 4], [16, 8]), "l0_compute", 0.5),
         # one vector for two pipes
         (([2, 4, 16, 1], [4, 2, 2, 8], [16, 8]), "l1_compute", 0.5),
-        # S3 = 4 * 2 * 128 * 128 of 512 KiB fits; nothing to lose
-        (([1, 1, 2, 64], [1, 1, 2, 64], [2, 64]), "l1_memory", 1.0),
-        # 2 * 3 chunks would give 0.75 of four cores; powers of two give 1 or less than a core each
+        # S3 = 4 * 2 * 128 * 64 bytes, twice the first cache
+        (([1, 1, 2, 64], [1, 1, 2, 64], [2, 64]), "l1_memory", 0.5),
+        # two chunks for four cores
         (([2, 1, 16, 4], [1, 1, 16, 8], [16, 8]), "l2_compute", 0.5),
     ],
 )
