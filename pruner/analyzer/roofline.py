@@ -35,7 +35,7 @@ class Costs:
     spill: float = 2.0
     lane: float = 1.0
     branch: float = 0.5
-    loop: float = 1.0
+    loop: float = 0.5
     divide: float = 8.0
     call: float = 20.0
     straight: float = 1.5

@@ -102,22 +102,23 @@ def test_a_killed_worker_costs_one_candidate(programs, measuring):
     mods = ["copy", "endless", "copy"]
     candidates = [programs.candidate(getattr(programs, name)) for name in mods]
     with measuring(programs.copy, run_timeout_s=60.0) as measurer:
-        children = psutil.Process().children()
-
-        def kill_all_when_busy() -> None:
-            busy = 0
-            while busy < 10:  # a second of computing that only the endless one can fill
-                time.sleep(0.1)
-                shares = [child.cpu_percent() for child in children]
-                idle = max(child.create_time() for child in children) + 4 > time.time()
-                busy = 0 if idle or max(shares) < 20 else busy + 1
-            for child in children:
+        def kill_all():
+            for child in psutil.Process().children():
                 child.kill()
 
-        killer = threading.Thread(target=kill_all_when_busy)
-        killer.start()
+        pool, timed = measurer._pool, []
+        ask = pool.ask
+
+        def watched(worker, command, *words, **limits):
+            if command == "time":
+                timed.append(worker)
+                if len(timed) == 2:  # the endless one is about to run; another worker may hold the third
+                    threading.Timer(0.5, kill_all).start()
+            return ask(worker, command, *words, **limits)
+
+        pool.ask = watched
         found = measurer.measure(candidates)
-        killer.join()
+        pool.ask = ask
         assert [measurement.failure for measurement in found] == [None, "run", None]
         assert "SIGKILL" in found[1].message
         assert [m.failure for m in measurer.measure(candidates[:1])] == [None]
