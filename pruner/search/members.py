@@ -158,7 +158,7 @@ class Renumbered:
         return Statement(
             name=old.name,
             loops=tuple([self._loops[loop] for loop in old.loops]),
-            reduces=frozenset([self._loops[loop] for loop in old.reduces]),
+            reduces=frozenset([self._loops[loop] for loop in old.loops if loop in old.reduces]),
             reads=tuple([self._access(read) for read in old.reads]),
             writes=tuple([self._access(write) for write in old.writes]),
             ops=old.ops,

@@ -8,7 +8,7 @@ program's tree. Pruner (ASPLOS 2025, section 4.1) calls these the innermost buff
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -227,7 +227,7 @@ class Nest:
     `vectorize` innermost lanes, and bodies of up to `unroll` statements are unrolled (0 = not asked for)."""
 
     rows: int
-    statements: tuple[Statement, ...]
+    statements: Sequence[Statement]
     parallel: int = 0
     vectorize: int = 0
     unroll: Extent = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from pruner.search.nest import Loop
 from pruner.search.symbolic.dependence import can_compute_at, can_inline, common_branch, consumers
-from pruner.search.symbolic.polynomial import Polynomial
+from pruner.search.symbolic.polynomial import Polynomial, as_key
 from pruner.search.symbolic.program import Block, Program
 from pruner.search.symbolic.tape import Tape
 
@@ -32,6 +33,12 @@ class Locations:
         self.candidates = _candidates(program, block)
         self._tape = Tape()
         self._slots = [self._tape.slot(c.loop.extent) for c in self.candidates]
+
+    @property
+    def key(self) -> Hashable:
+        """Equal where `resolve` is."""
+        rules = [(c.index, as_key(c.loop.extent), c.reduces, c.usable) for c in self.candidates]
+        return self.inline, tuple(rules)
 
     def loop(self, location: int) -> Loop:
         """The loop of a location that is one."""

@@ -10,7 +10,7 @@ int it came from. `pruner.search.symbolic.tape` evaluates them for a whole matri
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, cast
 
 import numpy as np
@@ -173,7 +173,7 @@ class Symbols:
 
     def operation(self, op: str, *args: Any) -> Any:
         """`op` of polynomials and ints, at least one polynomial."""
-        return self._atom(op, args, (op, *(a.key if isinstance(a, Polynomial) else a for a in args)))
+        return self._atom(op, args, (op, *map(as_key, args)))
 
     def _atom(self, op: str, args: tuple[Any, ...], key: Any) -> Any:
         if key not in self._known:
@@ -186,6 +186,11 @@ def _apply(op: str, plain: Callable[..., Any], *args: Any) -> Any:
         if isinstance(arg, Polynomial):
             return arg.table.operation(op, *args)
     return plain(*args)
+
+
+def as_key(value: Any) -> Hashable:
+    """Equal for equal values, hashable."""
+    return value.key if isinstance(value, Polynomial) else value
 
 
 def equal(a: Any, b: Any) -> bool:

@@ -58,6 +58,10 @@ class Tape:
         self._slots[key] = total
         return total
 
+    def constant(self, slot: int) -> Any:
+        """The number that stands in a slot whatever the row; None where it differs by row."""
+        return self._start[slot]
+
     def _constant(self, value: Any) -> int:
         key = ("c", value)
         if key not in self._slots:
