@@ -81,6 +81,7 @@ def reach(batch: StatementBatch, loops: tuple[Loop, ...], extents: Floats, trans
     operands = inputs(statement)
     accesses = (*(statement.reads[i] for i in operands), *statement.writes)
     homes = [batch.homes[i] for i in operands] + list(batch.homes[len(statement.reads) :])
+    levels, each = np.arange(depth + 1)[:, None], np.arange(m)
     outer = np.ones((depth + 1, m))
     np.cumprod(extents, axis=0, out=outer[1:])
     iterates = extents > 1
@@ -88,33 +89,35 @@ def reach(batch: StatementBatch, loops: tuple[Loop, ...], extents: Floats, trans
     lines, fetched = np.zeros((depth + 1, m)), np.zeros((depth + 1, m))
     for i, (access, home) in enumerate(zip(accesses, homes, strict=True)):
         home = home - dropped[home]
-        table = widths_by_depth(access, loops)
-        moved = tuple(access.indexed_by(loop) for loop in loops)
+        moving = set().union(*(index.loops() for index in access.index))
+        moved = tuple([loop in moving for loop in loops])
         size = float(access.buffer.itemsize)
-        touched = np.ones((depth + 1, m))
+        touched, run = _elements(access, loops, m)
+        run = run * size
+        bytes_ = touched * (size * np.ceil(run / transaction) * transaction / run)
+        if home.any():
+            # Inside the loops that a buffer lives in, what all of them touch is what one turn touches.
+            inner = np.maximum(levels, np.minimum(home, depth))
+            touched, bytes_ = touched[inner, each], bytes_[inner, each]
+        # What is loaded at a depth is loaded again in each turn of the loops out to the last that moves it.
+        refetched = np.array(moved, dtype=bool)[:, None] & iterates & (home < levels[1:])
+        last = np.zeros((depth + 1, m), dtype=np.int64)
+        np.maximum.accumulate(np.where(refetched, levels[1:], 0), axis=0, out=last[1:])
         weight = 2.0 if i >= len(operands) and (statement.has_init or statement.reduces) else 1.0
-        bytes_ = np.ones((depth + 1, m))
-        for level in range(depth, -1, -1):
-            if level < depth and not moved[level]:
-                touched[level], bytes_[level] = touched[level + 1], bytes_[level + 1]
-                continue
-            row = np.ones(m)
-            for width in table[level]:
-                row = row * width
-            run = table[level][-1] * size if table[level] else size
-            inside = home > level
-            whole = row * (size * np.ceil(run / transaction) * transaction / run)
-            if level < depth and inside.any():
-                row = np.where(inside, touched[level + 1], row)
-                whole = np.where(inside, bytes_[level + 1], whole)
-            touched[level], bytes_[level] = row, whole
-        visits = np.ones(m)
-        fetched[0] += weight * bytes_[0]
-        for level in range(1, depth + 1):
-            if moved[level - 1]:
-                visits = np.where(iterates[level - 1] & (home < level), outer[level], visits)
-            fetched[level] += weight * bytes_[level] * visits
+        fetched += weight * bytes_ * outer[last, each]
         lines += bytes_
         elements.append(touched)
         moves.append(moved)
     return Reach(accesses, len(operands), elements, moves, lines, fetched)
+
+
+def _elements(access: Access, loops: tuple[Loop, ...], m: int) -> tuple[Floats, Floats]:
+    """`(depth + 1) x m` each: elements touched while the loops from a depth inwards run, and how many of
+    them lie next to each other; of a buffer with memory of its own in every turn of every loop."""
+    touched, run = np.ones((len(loops) + 1, m)), np.ones((len(loops) + 1, m))
+    for widths in zip(*widths_by_depth(access, loops), strict=True):
+        run = np.empty_like(touched)
+        for level, width in enumerate(widths):
+            run[level] = width
+        touched = touched * run
+    return touched, run

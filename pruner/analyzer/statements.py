@@ -129,8 +129,15 @@ def _merge(parts: Sequence[Part]) -> StatementBatch:
 def _joined(parts: Sequence[Part]) -> list[Extent]:
     """The parts' numbers as one list: an int where all agree, else one entry per row."""
     fixed = np.stack([part.fixed for part in parts])
-    differs = (fixed == MOVING).any(axis=0) | (fixed != fixed[0]).any(axis=0)
+    differs = np.flatnonzero((fixed == MOVING).any(axis=0) | (fixed != fixed[0]).any(axis=0))
+    table = np.empty((len(differs), sum(len(part.rows) for part in parts)), dtype=np.int64)
+    start = 0
+    for own, part in zip(fixed[:, differs], parts, strict=True):
+        columns = table[:, start : start + len(part.rows)]
+        columns[:] = own[:, None]
+        columns[own == MOVING] = part.moving
+        start += len(part.rows)
     numbers: list[Extent] = fixed[0].tolist()
-    for j in np.flatnonzero(differs).tolist():
-        numbers[j] = np.concatenate([np.broadcast_to(part.number(j), len(part.rows)) for part in parts])
+    for j, row in zip(differs.tolist(), table, strict=True):
+        numbers[j] = row
     return numbers

@@ -15,6 +15,9 @@ Fitness = Callable[[Population], NDArray[np.float64]]
 
 # Four generations of 2,000 make the 8,000 rows a round of the paper's settings.
 GENERATIONS = 4
+# Most children repeat a known row as the search closes in; so many times too many are bred, at most MOST.
+SPARE = 1.25
+MOST = 4.0
 # Share of children that also mix the genes of two parents.
 CROSSOVER = 0.3
 # A generation without a new row means that the reachable space is used up; a few may be bad luck.
@@ -47,24 +50,30 @@ def explore(
         best, _ = _best(everything, _score(space, fitness, everything), size, measured)
         return best, len(everything)
 
-    generation = max(1, explored // GENERATIONS)
-    rows = space.sample(generation, rng)
+    wanted = drawn = max(1, explored // GENERATIONS)
+    rows = space.sample(drawn, rng)
     if seeds is not None and len(seeds):
         rows = Population.concat([seeds, rows])
     seen = np.empty(0, dtype=np.uint64)
     archive: Population | None = None
     scores = np.empty(0)
-    barren = 0
+    turn = barren = 0
     while True:
-        rows = _new(space.unique(rows), seen)[: explored - len(seen)]
+        rows = _new(space.unique(rows), seen)[:wanted]
         seen = np.concatenate([seen, rows.hashes()])
         costs = _score(space, fitness, rows)
         both = rows if archive is None else Population.concat([archive, rows])
         costs = np.concatenate([scores, costs])
-        parents = _tournament(costs, generation, rng)
-        archive, scores = _best(both, costs, size, measured)
+        turn += 1
         barren = 0 if len(rows) else barren + 1
-        if len(seen) >= explored or barren == BARREN:
+        left = explored - len(seen)
+        # Of so many children as many will be new as are wanted, if not more repeat known rows than last time.
+        needed = SPARE * drawn / max(1, len(rows))
+        wanted = -(-left // max(1, GENERATIONS - turn))
+        drawn = int(wanted * min(needed, MOST))
+        parents = _tournament(costs, drawn, rng)
+        archive, scores = _best(both, costs, size, measured)
+        if left <= 0 or barren == BARREN:
             return archive, len(seen)
         rows = _children(space, both, parents, rng)
 
@@ -101,8 +110,8 @@ def _children(
     space: Space, rows: Population, parents: NDArray[np.int64], rng: np.random.Generator
 ) -> Population:
     """Every child is mutated; some are crossed with another winner first."""
-    mothers = rows[parents]
+    children = rows[parents]
     fathers = rows[rng.permutation(parents)]
     crossed = rng.random(len(parents)) < CROSSOVER
-    mixed = space.crossover(mothers[crossed], fathers[crossed], rng)
-    return space.mutate(Population.concat([mixed, mothers[~crossed]]), rng)
+    children.decisions[crossed] = space.crossover(children[crossed], fathers[crossed], rng).decisions
+    return space.mutate(children, rng)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from pruner.search.nest import Extent, Nest, Statement
 Ints = NDArray[np.int64]
 
 # Stands in `Part.fixed` for a number that differs by row.
-MOVING = int(np.iinfo(np.int64).min)
+MOVING = np.int64(np.iinfo(np.int64).min)
 # How many of a part's numbers are its program's: data, parallel, vectorize, unroll.
 COMMON = 4
 
@@ -23,10 +23,10 @@ COMMON = 4
 class Part:
     """One statement in the programs of m candidates.
 
-    key: parts with equal keys look alike. statement: one that looks like it, with numbers of its own.
+    key: parts with equal keys look alike, `mixed` too. statement: one that looks like it, with numbers of its own.
     rows: int64[m], the candidates. places: `p x m`, `Place.numbers` of each.
     fixed: int64[k], the numbers: data, parallel, vectorize, unroll, then those of `describe`; MOVING for
-        those in `moving`, which differ by row: int64[m] by position.
+        those that differ by row. moving: those, `j x m` int64, in order.
     """
 
     key: Hashable
@@ -35,11 +35,7 @@ class Part:
     rows: Ints
     places: Ints
     fixed: Ints
-    moving: Mapping[int, Ints]
-
-    def number(self, position: int) -> int | Ints:
-        """The number at a position of `fixed`."""
-        return self.moving[position] if position in self.moving else int(self.fixed[position])
+    moving: Ints
 
 
 def numbers_of(nest: Nest, bytes_: Extent, own: Iterable[Extent]) -> list[Extent]:
@@ -54,8 +50,8 @@ def parts_of(rows: Ints, nest: Nest) -> list[Part]:
     for statement, place in zip(nest.statements, places(nest.statements), strict=True):
         look, own = describe(statement)
         numbers = numbers_of(nest, bytes_, own)
-        moving = {j: number for j, number in enumerate(numbers) if isinstance(number, np.ndarray)}
-        fixed = [MOVING if j in moving else number for j, number in enumerate(numbers)]
+        moving = [number for number in numbers if isinstance(number, np.ndarray)]
+        fixed = [MOVING if isinstance(number, np.ndarray) else number for number in numbers]
         found.append(
             Part(
                 key=(look, place.mixed),
@@ -64,7 +60,7 @@ def parts_of(rows: Ints, nest: Nest) -> list[Part]:
                 rows=rows,
                 places=np.repeat(np.array(place.numbers, dtype=np.int64)[:, None], len(rows), axis=1),
                 fixed=np.array(fixed, dtype=np.int64),
-                moving=moving,
+                moving=np.array(moving, dtype=np.int64).reshape(-1, len(rows)),
             )
         )
     return found

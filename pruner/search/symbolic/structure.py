@@ -26,15 +26,16 @@ Ints = NDArray[np.int64]
 
 class Form:
     """A statement of one look whose numbers come from the same slots of the tape, in all structures that
-    have it. `slots`: those of `Part.fixed`."""
+    have it. `fixed` as in `Part`; `moving`: the positions in a sheet's table of the numbers that move."""
 
-    def __init__(self, key: Hashable, place: Place, statement: Statement, slots: tuple[int, ...], tape: Tape):
+    def __init__(
+        self, key: Hashable, mixed: tuple[bool, ...], statement: Statement, fixed: Ints, moving: Ints
+    ) -> None:
         self.key = key
-        self.mixed = place.mixed
+        self.mixed = mixed
         self.statement = statement
-        constants = [tape.constant(slot) for slot in slots]
-        self.fixed = np.array([MOVING if c is None else c for c in constants], dtype=np.int64)
-        self.moving = [(j, slot) for j, slot in enumerate(slots) if constants[j] is None]
+        self.fixed = fixed
+        self.moving = moving
         self._places: dict[tuple[int, ...], int] = {}
         self._table = np.empty((0, 0), dtype=np.int64)
 
@@ -66,6 +67,8 @@ class Forms:
     def __init__(self) -> None:
         self.tape = Tape()
         self.forms: list[Form] = []
+        # Slots of the numbers that differ by row, each with its position in a sheet's table.
+        self.moving: dict[int, int] = {}
         self._numbers: dict[Hashable, int] = {}
         self._statements: dict[tuple[Block | Loop, ...], Statement] = {}
         self._looks: dict[Statement, tuple[Hashable, tuple[int, ...]]] = {}
@@ -117,13 +120,25 @@ class Forms:
         identity = (id(look), place.mixed, common, slots)
         if identity not in self._numbers:
             self._numbers[identity] = len(self.forms)
-            self.forms.append(Form((look, place.mixed), place, statement, (*common, *slots), self.tape))
+            self.forms.append(self._new_form((look, place.mixed), place, statement, (*common, *slots)))
         number = self._numbers[identity]
         return number, self.forms[number].place(place)
+
+    def _new_form(self, key: Hashable, place: Place, statement: Statement, slots: tuple[int, ...]) -> Form:
+        constants = [self.tape.constant(slot) for slot in slots]
+        fixed = [MOVING if constant is None else constant for constant in constants]
+        moving = [
+            self.moving.setdefault(slot, len(self.moving))
+            for slot, constant in zip(slots, constants, strict=True)
+            if constant is None
+        ]
+        return Form(key, place.mixed, statement, np.array(fixed), np.array(moving, dtype=np.int64))
 
 
 class Sheet:
     """The numbers of all structures of a sketch, evaluated for rows that are sorted by structure.
+
+    table: `numbers x rows` int64, those of all statements that differ by row.
 
     Args:
         columns: `width x rows` int64, the decisions.
@@ -135,6 +150,9 @@ class Sheet:
         # A number is worked out for rows of all structures: outside its own it may divide by zero.
         with np.errstate(divide="ignore"):
             self.values = forms.tape.run(columns)
+        self.table = np.empty((len(forms.moving), columns.shape[1]), dtype=np.int64)
+        for slot, position in forms.moving.items():
+            self.table[position] = self.values[slot]
 
     def nest(self, structure: Structure, start: int, stop: int) -> Nest:
         """The nest of some of the rows, which all have the structure."""
@@ -198,11 +216,15 @@ def gather(groups: Sequence[tuple[Ints, SheetStatements]]) -> list[Part]:
     found = []
     for number, start, stop in zip(forms[heads].tolist(), bounds, bounds[1:], strict=False):
         form, span = sheet.forms[number], slice(start, stop)
-        taken = at[span]
-        by_slot = {slot: sheet.values[slot][taken] for slot in {slot for _, slot in form.moving}}
-        moving = {j: by_slot[slot] for j, slot in form.moving}
-        part_places = form.places[:, places[span]]
         found.append(
-            Part(form.key, form.mixed, form.statement, rows[span], part_places, form.fixed, moving)
+            Part(
+                key=form.key,
+                mixed=form.mixed,
+                statement=form.statement,
+                rows=rows[span],
+                places=form.places[:, places[span]],
+                fixed=form.fixed,
+                moving=sheet.table[form.moving[:, None], at[span]],
+            )
         )
     return found
