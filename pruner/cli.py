@@ -91,8 +91,11 @@ def _tune(words: list[str]) -> int:
         _check_work_dir(cfg)
     from pruner.tune import run
 
-    for cfg in configs:
-        run(cfg)
+    for number, cfg in enumerate(configs, 1):
+        result = run(cfg)
+        # Whoever stops a run does not want the next one of the sweep.
+        if result.interrupted or (result.stopped and number < len(configs)):
+            return INTERRUPTED
     return 0
 
 

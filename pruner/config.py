@@ -28,6 +28,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from pruner.errors import ConfigError
+from pruner.settings import check_types, whole
 
 CONF = Path(__file__).parent / "conf"
 
@@ -93,6 +94,7 @@ def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
             f"It takes: {accepted or 'nothing'}; "
             f"it is given: {', '.join([*factory.keywords, *runtime]) or 'nothing'}."
         ) from error
+    check_types(factory.func, factory.keywords)
     return factory(**runtime)
 
 
@@ -246,10 +248,8 @@ def _check(cfg: DictConfig) -> None:
             "workload= is required: an operator such as C2D/1 (family/index), path/file.py:function, "
             "or a TVMScript file."
         )
-    for key, least in (("trials", 1), ("batch", 1), ("seed", 0)):
-        value = cfg[key]
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ConfigError(f"{key}={value} is not accepted: give a whole number of at least {least}.")
+    whole(1, trials=cfg.trials, batch=cfg.batch)
+    whole(0, seed=cfg.seed)
     minutes = cfg.minutes
     if minutes is not None and not (isinstance(minutes, (int, float)) and 0 < minutes < float("inf")):
         raise ConfigError(f"minutes={minutes} is not accepted: give a number above 0, or null for no limit.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from pruner.measure.clock import STAGES
 from pruner.report import Summary, final_table, latency
+from pruner.stream import LastingStream
 
 if TYPE_CHECKING:
     from pruner.workload import Task
@@ -62,7 +63,8 @@ class PlainDisplay(Display):
 
     def __init__(self, stream: TextIO | None = None) -> None:
         # Markup and highlighting off: brackets in a path or a message are text.
-        self.console = Console(file=stream or sys.stdout, markup=False, highlight=False, soft_wrap=True)
+        lasting = cast(TextIO, LastingStream(stream or sys.stdout))
+        self.console = Console(file=lasting, markup=False, highlight=False, soft_wrap=True)
 
     def start(self, task: Task, settings: Mapping[str, object]) -> None:
         self.console.print(_heading(task, settings))
@@ -115,8 +117,10 @@ class LiveDisplay(PlainDisplay):
 
 
 def make_display(stream: TextIO | None = None) -> Display:
-    """Live on a terminal, plain lines elsewhere."""
+    """Live on a terminal, plain lines elsewhere, nothing where there is no standard output."""
     out = stream or sys.stdout
+    if out is None:
+        return SilentDisplay()
     return LiveDisplay(out) if Console(file=out).is_terminal else PlainDisplay(out)
 
 

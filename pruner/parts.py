@@ -10,6 +10,7 @@ from pruner.analyzer.draft import DraftModel
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
 from pruner.search.strategy import SearchStrategy
+from pruner.settings import whole
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,6 @@ class Budget:
     minutes: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("trials", "batch"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{name}={value} is not accepted: give a whole number of at least 1.")
+        whole(1, trials=self.trials, batch=self.batch)
         if self.minutes is not None and not self.minutes > 0:
             raise ConfigError(f"minutes={self.minutes} is not accepted: give a number above 0, or None.")

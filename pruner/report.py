@@ -160,6 +160,18 @@ def final_table(summary: Summary) -> Table:
     return table
 
 
+def closing(summary: Summary, contents: Contents, work_dir: str | os.PathLike[str]) -> str:
+    """What to do with the run's result, and what there is to know about it."""
+    if summary.best_s is None:
+        failed = [trial for trial in contents.confirmed() if trial.failure is not None]
+        why = f" Trial {failed[0].trial} ({failed[0].failure}): {failed[0].message}" if failed else ""
+        return f"No candidate ran; the untuned program is all there is.{why}"
+    command = f"Run the result: {load_command(work_dir, summary.threads)}"
+    if summary.baseline_s is not None and summary.baseline_s < summary.best_s:
+        return f"No candidate is faster than the untuned program.\n{command}"
+    return command
+
+
 def load_command(work_dir: str | os.PathLike[str], threads: int) -> str:
     """A shell line whose Python loads the best program and runs it with the threads it was tuned for."""
     folder = str(Path(work_dir).resolve())

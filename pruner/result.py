@@ -17,12 +17,14 @@ from pruner.workload import Task
 @dataclass(frozen=True)
 class TuneResult:
     """What a run found. summary: as in summary.json. curve: one row a trial (see report.curve).
-    interrupted: it was cut short; then the best program was not confirmed."""
+    stopped: by the user, before its budget was spent; interrupted: in the middle of a batch, and then the best
+    program was not confirmed."""
 
     task: Task
     work_dir: Path
     summary: Summary
     curve: pd.DataFrame
+    stopped: bool = False
     interrupted: bool = False
 
     @property

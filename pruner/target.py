@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import shlex
 from typing import Any
 
-from tvm.target import Target
+from tvm.target import Target, codegen
 
 from pruner.errors import ConfigError
 
@@ -38,12 +39,26 @@ def resolve_target(target: str | dict[str, Any] | Target, cores: int) -> tuple[T
         else:
             description = text
     resolved = _target(description)
+    if resolved.kind.name == "llvm":
+        _check_cpu(resolved)
     if resolved.kind.name == "llvm" and resolved.attrs.get("num-cores") is None:
         config = dict(resolved.export())
         config["num-cores"] = cores
         resolved = _target(config)
         notes.append(f'target "{resolved.kind.name}" names no num-cores; {cores} filled in')
     return resolved, notes
+
+
+def _check_cpu(target: Target) -> None:
+    """LLVM would pass over a CPU it does not know in silence, and TVM takes any number of cores."""
+    cpu = str(target.attrs.get("mcpu") or "generic")
+    known = sorted(str(name) for name in codegen.llvm_get_cpu_archlist(target))
+    if cpu not in known:
+        close = difflib.get_close_matches(cpu, known, 3) or known
+        raise ConfigError(f"LLVM knows no CPU {cpu} (target mcpu). Some that it knows: {', '.join(close)}.")
+    cores = target.attrs.get("num-cores")
+    if cores is not None and int(cores) < 1:
+        raise ConfigError(f"target num-cores={cores} is not accepted: give at least 1, or leave it out.")
 
 
 def _target(description: str | dict[str, Any] | Target) -> Target:

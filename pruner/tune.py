@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,14 +27,23 @@ from pruner.config import instantiate
 from pruner.costmodel.verifier import Verifier
 from pruner.costmodel.xgb import XGBVerifier
 from pruner.display import Display, RoundReport, SilentDisplay, make_display
-from pruner.errors import UntunableError
-from pruner.interrupt import stop_on_interrupt
+from pruner.errors import ConfigError, UntunableError
+from pruner.interrupt import Stop, stop_on_interrupt
 from pruner.measure.clock import Clock, stage
 from pruner.measure.local import LocalMeasurer
 from pruner.measure.measurement import MeasureInterrupted, Measurement, Measurer
 from pruner.parts import Budget, Parts
 from pruner.records.database import plain, trace_json, write_database
-from pruner.records.journal import Baseline, Confirmation, End, Header, Journal, Round, Trial
+from pruner.records.journal import (
+    Baseline,
+    Confirmation,
+    End,
+    Header,
+    Journal,
+    Round,
+    Trial,
+    check_free,
+)
 from pruner.records.versions import versions
 from pruner.result import TuneResult
 from pruner.search.candidate import Candidate
@@ -80,8 +88,9 @@ def tune(
     Raises ConfigError for what cannot be used, UntunableError when there is nothing to tune.
     """
     clock = Clock()
+    budget = Budget(trials, batch, minutes)
     device = device or Device.auto()
-    complete, _ = resolve_target(target or dict(device.target), device.cores)
+    complete, notes = resolve_target(target or dict(device.target), device.cores)
     task = make_task(mod, complete, name)
     parts = Parts(
         device,
@@ -93,10 +102,9 @@ def tune(
     folder = Path(work_dir or time.strftime("outputs/%Y-%m-%d/%H-%M-%S"))
     settings: dict[str, Any] = {"trials": trials, "batch": batch}
     settings |= {family: type(part).__name__ for family, part in vars(parts).items() if family != "device"}
-    budget = Budget(trials, batch, minutes)
     made = measurer or LocalMeasurer(task=task, threads=_threads(task, device))
     run_ = Run(task, parts, made, budget, seed, folder, settings, display or SilentDisplay(), clock)
-    return run_.go()
+    return run_.go([*notes, *device.notes])
 
 
 def run(cfg: DictConfig) -> TuneResult:
@@ -115,8 +123,8 @@ def run(cfg: DictConfig) -> TuneResult:
     display = make_display()
     shown: Any = OmegaConf.to_container(cfg)
     settings = {str(key): value for key, value in shown.items() if key not in ("work_dir", "workload")}
-    measurer = instantiate(cfg.measure, task=task, threads=_threads(task, device))
     budget = Budget(cfg.trials, cfg.batch, cfg.minutes)
+    measurer = instantiate(cfg.measure, task=task, threads=_threads(task, device))
     run_ = Run(task, parts, measurer, budget, cfg.seed, Path(cfg.work_dir), settings, display, clock)
     return run_.go([*notes, *device.notes])
 
@@ -146,7 +154,7 @@ class Run:
         self.measurer = measurer
         self.budget = budget
         self.seed = seed
-        self.work_dir = work_dir
+        self.work_dir = work_dir.absolute()  # the program may change its working directory
         self.settings = settings
         self.display = display
         self.clock = clock
@@ -159,6 +167,7 @@ class Run:
         shown = {"device": self.parts.device.name, "trials": self.budget.trials, "batch": self.budget.batch}
         try:
             with self.clock.running():
+                check_free(self.work_dir, self._header())
                 self.display.start(self.task, {**shown, "work_dir": self.work_dir})
                 for note in notes:
                     self.display.message(note)
@@ -181,11 +190,13 @@ class Run:
             except KeyboardInterrupt as interrupt:
                 if not self.candidates and not isinstance(interrupt, MeasureInterrupted):
                     raise
-                if isinstance(interrupt, MeasureInterrupted):
-                    self._record(interrupt.measurements)
-                interrupted = True
-                self.journal.append(End(self._best_trial(), "interrupted"))
-            return self._report(correct, interrupted)
+                with stop.held():
+                    if isinstance(interrupt, MeasureInterrupted):
+                        self._record(interrupt.measurements)
+                    interrupted = True
+                    self.journal.append(End(self._best_trial(), "interrupted"))
+            with stop.held():
+                return self._report(correct, interrupted)
 
     def _space(self) -> Space:
         """The design space; when it is empty, the error says how fast the program is as it stands."""
@@ -199,7 +210,7 @@ class Run:
         latency = untuned.latency_s if untuned is not None else None
         return UntunableError(f"{reason} Its baseline latency is {report.latency(latency)}.")
 
-    def _rounds(self, space: Space, stop: threading.Event) -> str:
+    def _rounds(self, space: Space, stop: Stop) -> str:
         """Proposes and measures until something runs out; returns what."""
         parts = self.parts
         rng = np.random.default_rng(self.seed)
@@ -210,7 +221,10 @@ class Run:
             left = self.budget.trials - len(self.candidates)
             batch = session.propose(min(self.budget.batch, left))
             if not batch and not self.candidates:
-                raise self._untunable(f"{self.task.name}: TVM accepts no candidate of its design space.")
+                raise self._untunable(
+                    f"{self.task.name}: no candidate can be proposed, because TVM accepts none or the draft "
+                    "model expects every one not to fit the device."
+                )
             if not batch:
                 return "exhausted"
             if not self.candidates:
@@ -223,14 +237,16 @@ class Run:
                 "verified": session.verified,
                 "measured": len(self.candidates) + len(batch),
             }
-            self._record(measurements)
+            with stop.held():
+                self._record(measurements)
+            stop.check()
             with stage("fit"):
                 session.observe(measurements)
             if parts.search.uses_verifier and not self._spent(stop):
                 learner.observe(measurements, task)
         return reason
 
-    def _spent(self, stop: threading.Event) -> str:
+    def _spent(self, stop: Stop) -> str:
         """Why the run is over, or nothing."""
         if stop.is_set():
             return "interrupted"
@@ -240,21 +256,23 @@ class Run:
             return "minutes"
         return ""
 
-    def _open_journal(self) -> None:
-        header = Header(
+    def _header(self, runtime_threads: int = 0) -> Header:
+        return Header(
             workload=self.task.name,
             workload_hash=shash2hex(self.task.mod),
             target=plain(self.task.target.export()),
             device=self.parts.device.name,
             fingerprint=self.parts.device.fingerprint,
             threads=_threads(self.task, self.parts.device),
-            runtime_threads=self.measurer.runtime_threads,
+            runtime_threads=runtime_threads,
             seed=self.seed,
             settings=dict(self.settings),
             versions=versions(),
         )
+
+    def _open_journal(self) -> None:
         untuned = self.measurer.baseline()
-        self.journal = Journal.create(self.work_dir, header)
+        self.journal = Journal.create(self.work_dir, self._header(self.measurer.runtime_threads))
         self._record_baseline(untuned)
 
     def _record_baseline(self, untuned: Measurement | None) -> None:
@@ -331,19 +349,28 @@ class Run:
 
     def _report(self, correct: bool | None, interrupted: bool) -> TuneResult:
         contents = self.journal.contents
-        write_database(self.work_dir, self.task, contents)
-        report.write_curve(self.work_dir, contents)
         counts = {**self.counts, "measured": len(self.candidates)}
+        unwritten: OSError | None = None
+        try:
+            write_database(self.work_dir, self.task, contents)
+            report.write_curve(self.work_dir, contents)
+        except OSError as error:  # what is written last is small, and the user sees the result all the same
+            unwritten = error
         summary = report.Summary.of(
             contents, correct=correct, candidates=counts, seconds=self.clock.seconds()
         )
-        summary.write(self.work_dir)
-        threads = contents.header.threads
-        closing = f"Run the result: {report.load_command(self.work_dir, threads)}"
-        if summary.best_s is None:
-            closing = "No candidate ran; the untuned program is all there is."
-        self.display.finish(summary, closing)
-        return TuneResult(self.task, self.work_dir, summary, report.curve(contents), interrupted)
+        try:
+            summary.write(self.work_dir)
+        except OSError as error:
+            unwritten = unwritten or error
+        stopped = contents.end is not None and contents.end.reason == "interrupted"
+        self.display.finish(summary, "" if unwritten else report.closing(summary, contents, self.work_dir))
+        if unwritten is not None:
+            raise ConfigError(
+                f"work_dir={self.work_dir} cannot take the run's result: {unwritten.strerror}. "
+                f"{self.journal.path} holds all trials. Make room, or choose another work_dir."
+            ) from unwritten
+        return TuneResult(self.task, self.work_dir, summary, report.curve(contents), stopped, interrupted)
 
 
 class _CallableModule(ModuleType):

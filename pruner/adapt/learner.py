@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pruner.adapt.rule import AdaptationRule
 from pruner.costmodel.history import History
 from pruner.costmodel.verifier import Verifier
-from pruner.features.make import make_extractor
+from pruner.features.make import make_extractors
 from pruner.measure.clock import stage
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Learner:
     def __init__(self, verifier: Verifier, rule: AdaptationRule, device: Device) -> None:
         self._verifier = verifier
         self._rule = rule
-        self._history = History([make_extractor(name, device) for name in verifier.features])
+        self._history = History(make_extractors(verifier.features, device))
         self._tasks = count()
 
     def new_task(self) -> int:

@@ -12,11 +12,12 @@ import json
 import math
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pruner import child
 
 if TYPE_CHECKING:
     from pruner.analyzer.host import Host
@@ -111,14 +112,14 @@ def _checked(values: dict[str, Any]) -> Rates:
 
 def _measure_in_child(job: dict[str, Any]) -> tuple[Rates, bool]:
     # TVM reads the thread count once, when its pool starts; the parent's own pool stays as it is.
-    child = subprocess.run(
-        [sys.executable, "-m", "pruner.analyzer.microkernels", json.dumps(job)],
-        env={**os.environ, "TVM_NUM_THREADS": str(job["cores"])},
+    done = subprocess.run(
+        child.command("pruner.analyzer.microkernels", json.dumps(job)),
+        env=child.environment(job["cores"]),
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
         check=True,
     )
-    values = json.loads(child.stdout.splitlines()[-1])
+    values = json.loads(done.stdout.splitlines()[-1])
     settled = bool(values.pop("settled"))
     return _checked(values), settled

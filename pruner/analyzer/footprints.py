@@ -89,7 +89,7 @@ def reach(batch: StatementBatch, loops: tuple[Loop, ...], extents: Floats, trans
     lines, fetched = np.zeros((depth + 1, m)), np.zeros((depth + 1, m))
     for i, (access, home) in enumerate(zip(accesses, homes, strict=True)):
         home = home - dropped[home]
-        moving = set().union(*(index.loops() for index in access.index))
+        moving = {loop for index in access.index for loop in index.loops()}
         moved = tuple([loop in moving for loop in loops])
         size = float(access.buffer.itemsize)
         touched, run = _elements(access, loops, m)

@@ -137,5 +137,6 @@ def measure(job: dict[str, Any]) -> dict[str, float]:
     }
 
 
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(measure(json.loads(sys.argv[1]))) + "\n")
+def main(job: str) -> None:
+    """Measures what the JSON object asks for and writes the rates to stdout, as the last line."""
+    sys.stdout.write(json.dumps(measure(json.loads(job))) + "\n")

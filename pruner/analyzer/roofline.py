@@ -112,7 +112,7 @@ class RooflineDraft(DraftModel):
         for level, outer in zip(device.levels[1:], device.levels[2:], strict=False):
             # What the cache holds from one call to the next is not fetched at all.
             traffic = np.where(
-                statement.batch.data <= level.capacity, 0.0, statement.touched.traffic(1.0 * level.capacity)
+                statement.batch.data <= level.capacity, 0.0, statement.touched.traffic(level.capacity)
             )
             seconds = traffic / outer.bandwidth * share * device.cores
             if outer.shared and "l2_memory" in self.kept:
@@ -158,7 +158,7 @@ class RooflineDraft(DraftModel):
 def _simple(ops: Mapping[str, int]) -> int:
     """Vector operations of one instance, multiply and add fused; a padding test is a branch."""
     fused = min(ops.get("add", 0), ops.get("mul", 0))
-    return sum(ops.get(kind, 0) for kind in ("add", "mul", "max", "cmp")) - fused
+    return sum(ops.get(kind, 0) for kind in ("add", "mul", "max", "cmp", "cast")) - fused
 
 
 def _slow(ops: Mapping[str, int]) -> int:

@@ -45,7 +45,7 @@ class SymbolDraft(DraftModel):
     def seconds(self, groups: Iterable[tuple[NDArray[np.int64], Nest]], n: int) -> Floats:
         """float64[n] predicted seconds of the candidates in `groups`, as `Space.nests` yields them."""
         statements = inspect(groups, self.device)
-        return total(statements, [self.latency(symbols(s, self.device)) for s in statements], n)
+        return total(statements, [self.latency(symbols(s)) for s in statements], n)
 
     def penalties(self, found: Symbols) -> dict[str, Floats]:
         """Each penalty in (0, 1], by name; 1 where it was taken away. `l2_memory` depends on the access and
@@ -53,7 +53,7 @@ class SymbolDraft(DraftModel):
         levels = self.device.levels
         values = {
             "l0_memory": fit(levels[0].capacity, found.register_bytes),
-            "l0_compute": utilisation(found.lanes, levels[0].units),
+            "l0_compute": utilisation(found.lanes, found.width),
             "l1_memory": fit(levels[1].capacity, found.private_bytes),
             "l1_compute": utilisation(found.private_units, levels[1].units),
             "l2_compute": utilisation(found.cores, self.device.cores),
@@ -63,7 +63,9 @@ class SymbolDraft(DraftModel):
     def latency(self, found: Symbols) -> Floats:
         """Seconds of one statement, equation 1's `L_c + L_m`."""
         p = self.penalties(found)
-        peak = self.device.peak["float32"] * p["l0_compute"] * p["l1_compute"] * p["l2_compute"]
+        # The peak is for 4 bytes an element; wider types have fewer lanes, narrower ones more.
+        lanes = found.width / self.device.levels[0].units
+        peak = self.device.peak["float32"] * lanes * p["l0_compute"] * p["l1_compute"] * p["l2_compute"]
         bandwidth = self._bandwidth(found.data) * p["l0_memory"] * p["l1_memory"]
         seconds = found.operations / peak
         for traffic, run in zip(found.traffic, found.runs, strict=True):

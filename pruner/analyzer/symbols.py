@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.analyzer.device import Device
 from pruner.analyzer.footprints import widths_by_depth
 from pruner.analyzer.inspection import Inspection
 from pruner.search.nest import Access
@@ -37,7 +36,8 @@ class Symbols:
     cores: S6, L2ParaInfo: iterations of the parallel loop.
     runs: S7, L2TransDim: bytes that lie next to each other in a step's load, per access.
     operations: S8, L2CompCount: arithmetic operations of the whole statement.
-    lanes: iterations of the vector loop, what stands against the vector width.
+    lanes: iterations of the vector loop, what stands against `width`, the lanes of a vector register for
+        the statement's type.
     data: bytes of all the program's buffers, which tell the memory they stay in.
     """
 
@@ -50,10 +50,11 @@ class Symbols:
     runs: tuple[Floats, ...]
     operations: Floats
     lanes: Floats
+    width: int
     data: Floats
 
 
-def symbols(statement: Inspection, device: Device) -> Symbols:
+def symbols(statement: Inspection) -> Symbols:
     """The symbols of a batch of statements."""
     loops, extents, touched = statement.loops, statement.extents, statement.touched
     m = len(statement.batch)
@@ -63,7 +64,7 @@ def symbols(statement: Inspection, device: Device) -> Symbols:
     )
     outer = np.prod(extents[:step], axis=0)
     lanes = np.maximum(statement.code.lanes, 1).astype(np.float64)
-    vector = np.minimum(lanes, device.levels[0].units)
+    vector = np.minimum(lanes, statement.lanes)
     instances = np.prod(extents, axis=0)
     register_bytes, private_bytes = np.zeros(m), np.zeros(m)
     traffic, runs = [], []
@@ -92,6 +93,7 @@ def symbols(statement: Inspection, device: Device) -> Symbols:
         runs=tuple(runs),
         operations=instances * arithmetic(statement.batch.statement.ops),
         lanes=lanes,
+        width=statement.lanes,
         data=statement.batch.data.astype(np.float64),
     )
 

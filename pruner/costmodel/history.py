@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +20,9 @@ class History:
     """Measurements of one or more tasks with the features a verifier needs, in the order of measuring;
     extracting is billed to `features`."""
 
-    def __init__(self, extractors: Sequence[FeatureExtractor]) -> None:
+    def __init__(self, extractors: Mapping[str, FeatureExtractor]) -> None:
         self._extractors = extractors
-        self._features: dict[str, list[FeatureBatch]] = {extractor.name: [] for extractor in extractors}
+        self._features: dict[str, list[FeatureBatch]] = {name: [] for name in extractors}
         self._latencies: list[float] = []
         self._tasks: list[int] = []
 
@@ -30,8 +30,8 @@ class History:
         """Appends measured candidates of one task, in order."""
         candidates = [m.candidate for m in measurements if m.candidate is not None]
         with stage("features"):
-            for extractor in self._extractors:
-                self._features[extractor.name].append(extractor.extract(candidates))
+            for name, extractor in self._extractors.items():
+                self._features[name].append(extractor.extract(candidates))
         self._latencies += [np.inf if m.latency_s is None else m.latency_s for m in measurements]
         self._tasks += [task] * len(measurements)
 

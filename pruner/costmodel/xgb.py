@@ -13,6 +13,7 @@ from pruner.costmodel.verifier import TrainingSet, Verifier, check_model
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureBatch
 from pruner.features.symbols import SymbolFeatures
+from pruner.settings import positive, whole
 
 
 class XGBVerifier(Verifier):
@@ -45,6 +46,10 @@ class XGBVerifier(Verifier):
         depth: int = 4,
         learning_rate: float = 0.05,
     ) -> None:
+        whole(1, trees=trees, depth=depth)
+        positive(learning_rate=learning_rate)
+        if not 0 <= prior < float("inf"):
+            raise ConfigError(f"verifier.prior={prior} is not accepted: give a number of at least 0.")
         # The predicted seconds are one of the symbols.
         self.features = (features, SymbolFeatures.name) if prior and features != "symbols" else (features,)
         self._prior = prior

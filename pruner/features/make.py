@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
+
 from pruner.analyzer.device import Device
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureExtractor
 from pruner.features.statement import StatementFeatures
 from pruner.features.symbols import SymbolFeatures
 
-# Checkpoints and verifiers name their features; a feature of your own is passed as an instance instead.
+# A verifier and its checkpoints name their features. One of your own is named by its class,
+# `package.module.Class`, and is made with `device=`.
 EXTRACTORS: dict[str, type[SymbolFeatures] | type[StatementFeatures]] = {
     SymbolFeatures.name: SymbolFeatures,
     StatementFeatures.name: StatementFeatures,
 }
 
 
-def make_extractor(name: str, device: Device) -> FeatureExtractor:
-    """The extractor of that name for the device. Raises ConfigError with the list of names."""
-    if name not in EXTRACTORS:
-        raise ConfigError(f"unknown feature {name}: accepted are {', '.join(sorted(EXTRACTORS))}")
-    return EXTRACTORS[name](device=device)
+def make_extractors(names: Sequence[str], device: Device) -> dict[str, FeatureExtractor]:
+    """The extractors of these names for the device. Raises ConfigError with the names that are accepted."""
+    return {name: _make(name, device) for name in names}
+
+
+def _make(name: str, device: Device) -> FeatureExtractor:
+    if name in EXTRACTORS:
+        return EXTRACTORS[name](device=device)
+    module, _, attribute = name.rpartition(".")
+    try:
+        extractor = getattr(import_module(module), attribute)(device=device) if module else None
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ConfigError(f"the feature {name} cannot be made: {error}. {_ACCEPTED}") from error
+    if not isinstance(extractor, FeatureExtractor):
+        raise ConfigError(f"unknown feature {name}. {_ACCEPTED}")
+    return extractor
+
+
+_ACCEPTED = f"Accepted: {', '.join(sorted(EXTRACTORS))}, or package.module.Class of a FeatureExtractor."

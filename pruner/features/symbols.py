@@ -72,7 +72,7 @@ class SymbolFeatures(FeatureExtractor):
             main = slot == main_slot[rows]
             terms = self._roofline.terms(statement)
             launches = self._roofline.launches(statement)
-            found = symbols(statement, self.device)
+            found = symbols(statement)
             np.add.at(table["seconds"], rows, terms.total + launches)
             np.add.at(table["symbol_seconds"], rows, self._symbol.latency(found))
             np.add.at(table["launch_seconds"], rows, launches)
@@ -209,7 +209,7 @@ def _main_columns(statement: Inspection, device: Device) -> Columns:
         "fits_private": (touched.lines[0] <= caches["private"].capacity).astype(float),
     }
     columns |= {name: tile.unrolled[i].astype(float) for name, i in flags.items()}
-    columns |= {f"fetched_{name}": touched.traffic(0.8 * level.capacity) for name, level in caches.items()}
+    columns |= {f"fetched_{name}": touched.traffic(level.capacity) for name, level in caches.items()}
     for name in ("lanes", "vectors", "instances", "tile", "wide", "inner", "kept", "chains"):
         columns[name] = getattr(tile, name)
     for name in ("loads", "gathered", "spilled", "body"):

@@ -20,9 +20,9 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, dtype)) if hasattr(ml_dtypes, dtype) else np.dtype(dtype)
 
 
-def random_array(argument: Argument, seed: int, *, positive: bool = False) -> NDArray[Any]:
+def random_array(argument: Argument, seed: int, *, below: int = 8, positive: bool = False) -> NDArray[Any]:
     """Random data in a range every program can bear: floats in [-1, 1), or in [0.1, 1) when `positive`;
-    8-bit integers over their whole range; wider ones in [0, 8), since they may be indices; booleans."""
+    8-bit integers over their whole range; wider ones in [0, below), since they may be indices; booleans."""
     rng = np.random.default_rng([_SEED, seed])
     dtype = numpy_dtype(argument.dtype)
     shape = argument.shape or ()
@@ -30,7 +30,7 @@ def random_array(argument: Argument, seed: int, *, positive: bool = False) -> ND
         return rng.integers(0, 2, shape).astype(np.bool_)
     if dtype.kind in "iu":
         if dtype.itemsize > 1:
-            return rng.integers(0, 8, shape).astype(dtype)
+            return rng.integers(0, below, shape).astype(dtype)
         info = np.iinfo(dtype)
         return rng.integers(info.min, int(info.max) + 1, shape).astype(dtype)
     low = 0.1 if positive else -1.0
@@ -38,9 +38,16 @@ def random_array(argument: Argument, seed: int, *, positive: bool = False) -> ND
 
 
 class Inputs:
-    """Data and device arrays by position and type; a program with other layouts gets arrays of its own."""
+    """Data and device arrays by position and type; a program with other layouts gets arrays of its own.
 
-    def __init__(self) -> None:
+    Args:
+        untuned: the arguments of the untuned program. Integers stay below the shortest axis, in case that
+            they are indices; an axis of one element has no say, or nearly all would be zero.
+    """
+
+    def __init__(self, untuned: Iterable[Argument]) -> None:
+        extents = [extent for argument in untuned for extent in argument.shape or () if extent > 1]
+        self._below = min([8, *extents])
         self._host: dict[tuple[int, Argument, bool], NDArray[Any]] = {}
         self._device: dict[tuple[int, Argument], Any] = {}
 
@@ -79,5 +86,5 @@ class Inputs:
             return
         key = (position, argument, positive)
         if key not in self._host:
-            self._host[key] = random_array(argument, position, positive=positive)
+            self._host[key] = random_array(argument, position, below=self._below, positive=positive)
         array.copyfrom(self._host[key])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -9,9 +10,10 @@ from statistics import median
 
 import psutil
 from tvm.ir import save_json
+from tvm.target import Target
 
 from pruner.cores import usable_cpus
-from pruner.errors import PrunerError
+from pruner.errors import DeviceError, PrunerError
 from pruner.measure.cause import root_cause
 from pruner.measure.clock import stage
 from pruner.measure.measurement import MeasureInterrupted, Measurement, Measurer
@@ -19,10 +21,30 @@ from pruner.measure.pool import Pool
 from pruner.measure.process import Reply, Worker, WorkerSetup
 from pruner.measure.timing import TimingRule, summary
 from pruner.search.candidate import Candidate
+from pruner.settings import positive, whole
 from pruner.workload import Task
 
 # The untuned program may be far slower than anything a space proposes.
 _UNTUNED_PATIENCE = 10.0
+
+# One architecture, several names.
+_SAME = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
+
+
+def check_runs_here(target: Target) -> None:
+    """Raises DeviceError for a target whose programs this machine's CPU cannot run."""
+    here = platform.machine().lower()
+    there = str(target.attrs.get("mtriple") or here).partition("-")[0].lower()
+    if target.kind.name != "llvm":
+        raise DeviceError(
+            f"a {target.kind.name} target cannot be measured on this machine's CPU, the only device there is "
+            'yet: leave target out, or give an llvm one such as {"kind": "llvm", "num-cores": 2}.'
+        )
+    if _SAME.get(there, there) != _SAME.get(here, here):
+        raise DeviceError(
+            f"code for {there} (target mtriple {target.attrs['mtriple']}) cannot run on this machine, whose "
+            f"CPU is {here}: choose another device, or leave target out."
+        )
 
 
 @dataclass(eq=False)
@@ -84,6 +106,11 @@ class LocalMeasurer(Measurer):
         confirm_rounds: int = 7,
         confirm_s: float = 0.1,
     ) -> None:
+        check_runs_here(task.target)
+        if workers is not None:
+            whole(1, workers=workers)
+        whole(1, recycle_after=recycle_after)
+        positive(build_timeout_s=build_timeout_s, run_timeout_s=run_timeout_s)
         size = workers if workers is not None else min(8, len(usable_cpus()))
         rule = TimingRule(slower=slower, precision=precision, longest_s=longest_s)
         self._build_timeout_s = build_timeout_s
@@ -110,10 +137,10 @@ class LocalMeasurer(Measurer):
         trials: list[_Trial] = []
         try:
             self._measure(candidates, trials)
+            self._end_batch()
         except KeyboardInterrupt:
             finished = takewhile(lambda trial: trial.samples or trial.failure, trials)
             raise MeasureInterrupted([trial.measurement() for trial in finished]) from None
-        self._end_batch()
         return [trial.measurement() for trial in trials]
 
     def _measure(self, candidates: Sequence[Candidate], trials: list[_Trial]) -> None:

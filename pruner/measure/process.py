@@ -6,19 +6,15 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pruner import child
 from pruner.measure.cause import is_error, root_cause
 from pruner.measure.timing import TimingRule
-
-# The working directory must not be on the path: a user's file called like a module would be imported.
-_CODE = "import sys; sys.path.pop(0); from pruner.measure.worker import main; main(int(sys.argv[1]))"
 
 
 @dataclass(frozen=True)
@@ -56,13 +52,13 @@ class Worker:
         self.alive = True
         self.has_reference = False
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _CODE, str(theirs.fileno())],
+            child.command("pruner.measure.worker", str(theirs.fileno())),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
-            env=_environment(setup.threads, os.environ),
+            env=child.environment(setup.threads),
         )
         theirs.close()
         self._write(("start", setup.mod, setup.target, asdict(setup.rule)))
@@ -122,14 +118,3 @@ class Worker:
         log = os.pread(self._log.fileno(), min(size - self._logged, 65536), max(self._logged, size - 65536))
         errors = [line for line in log.decode(errors="replace").splitlines() if is_error(line)]
         return f"the worker ended with {how}" + (f": {root_cause(errors[-1])}" if errors else "")
-
-
-def _environment(threads: int, inherited: Mapping[str, str]) -> dict[str, str]:
-    """TVM counts threads when it is loaded; packages are found where the parent finds them."""
-    path = [entry for entry in sys.path if entry]
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return {
-        **inherited,
-        "TVM_NUM_THREADS": str(threads),
-        "PYTHONPATH": os.pathsep.join([*path, root]),
-    }

@@ -80,8 +80,8 @@ def summary(samples: list[float]) -> tuple[float, float | None]:
 
 def relative_error(samples: list[float]) -> float:
     """Standard error of the median relative to it, from the median absolute deviation, so that a few
-    disturbed repeats do not count; infinite for less than a chunk."""
-    if len(samples) < min(_CHUNK, 3):
+    disturbed repeats do not count; infinite for less than three."""
+    if len(samples) < 3:
         return float("inf")
     middle = median(samples)
     deviation = 1.4826 * median([abs(value - middle) for value in samples])

@@ -37,7 +37,7 @@ class Bench:
         self._mod: IRModule = load_json(mod)
         self._target = load_json(target)
         self._rule = rule
-        self._inputs = Inputs()
+        self._inputs = Inputs(program.arguments_of(self._mod))
         self._programs: dict[int, Program] = {}
         self._written = program.written_arguments(self._mod[program.ENTRY])
         self._references: dict[bool, Outputs] = {}
@@ -135,9 +135,9 @@ def _finite(values: NDArray[Any] | None) -> bool:
     return values is None or values.dtype.kind in "iub" or bool(np.isfinite(values.astype(np.float64)).all())
 
 
-def main(fd: int) -> None:
-    """Runs a worker on the pipe with descriptor `fd`; Ctrl-C is the parent's business."""
+def main(descriptor: str) -> None:
+    """Runs a worker on the pipe with that descriptor; Ctrl-C is the parent's business."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError):  # a program that takes all memory ends this process, not the tuner's
         Path("/proc/self/oom_score_adj").write_text("1000")
-    serve(Connection(fd))
+    serve(Connection(int(descriptor)))

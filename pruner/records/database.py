@@ -107,7 +107,8 @@ class TunedProgram:
 
     def arguments(self) -> list[Any]:
         """Arguments of the right shapes and types: random numbers, the outputs overwritten by a call."""
-        return Inputs().call_arguments(arguments_of(self.mod))
+        arguments = arguments_of(self.mod)
+        return Inputs(arguments).call_arguments(arguments)
 
 
 def load(work_dir: str | os.PathLike[str]) -> TunedProgram:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from pruner.errors import ConfigError
 
@@ -187,8 +187,8 @@ class Journal:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # 'x': of two runs that start at once in one folder, the second is refused.
-            with path.open("x", encoding="utf-8") as file:
-                _write(file, [header])
+            with path.open("xb") as file:
+                _append(file, [header])
         except OSError as error:
             raise ConfigError(
                 f"work_dir={work_dir} cannot be used: {error}. Choose another folder."
@@ -197,8 +197,14 @@ class Journal:
 
     def append(self, *records: Record) -> None:
         """Adds records in order; they are on the disk when this returns."""
-        with self.path.open("a", encoding="utf-8") as file:
-            _write(file, records)
+        try:
+            with self.path.open("r+b") as file:
+                _append(file, records)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path} cannot be written: {error.strerror}. It holds {len(self.contents.trials)} "
+                "trials. Make room, or choose another work_dir."
+            ) from error
         for record in records:
             self.contents.add(record)
 
@@ -227,8 +233,18 @@ def check_free(work_dir: str | os.PathLike[str], header: Header | None = None) -
     that is there differs. Writes nothing."""
     folder = Path(work_dir)
     way_out = "Choose another work_dir, or remove that folder."
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"work_dir={work_dir} is a file. Choose a folder.")
+    try:
+        nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    except OSError as error:
+        raise ConfigError(
+            f"work_dir={work_dir} cannot be used: {error.strerror}. Choose another folder."
+        ) from error
+    if not nearest.is_dir():
+        raise ConfigError(f"work_dir={work_dir} cannot be used: {nearest} is a file. Choose a folder.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"work_dir={work_dir} cannot be used: nothing can be written in {nearest}. Choose another folder."
+        )
     if not (folder / NAME).exists():
         databases = sorted(path.name for path in folder.glob("database_*.json")) if folder.exists() else []
         if databases:
@@ -261,11 +277,19 @@ def _brief(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def _write(file: Any, records: Sequence[Record]) -> None:
+def _append(file: BinaryIO, records: Sequence[Record]) -> None:
+    """Writes all of the records or, where the disk is full, none of them."""
     lines = [json.dumps({"kind": record.kind, **asdict(record)}, allow_nan=False) for record in records]
-    file.write("".join(f"{line}\n" for line in lines))
-    file.flush()
-    os.fsync(file.fileno())
+    end = file.seek(0, os.SEEK_END)
+    data = memoryview("".join(f"{line}\n" for line in lines).encode())
+    descriptor = file.fileno()
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    except BaseException:
+        os.ftruncate(descriptor, end)
+        raise
 
 
 def _parse(line: bytes, where: str) -> Record:

@@ -15,9 +15,12 @@ Fitness = Callable[[Population], NDArray[np.float64]]
 
 # Four generations of 2,000 make the 8,000 rows a round of the paper's settings.
 GENERATIONS = 4
-# Most children repeat a known row as the search closes in; so many times too many are bred, at most MOST.
+# More and more children repeat a known row as the search closes in, so more are bred than are wanted: SPARE
+# times what the last generation would have needed, and at most MOST times.
 SPARE = 1.25
-MOST = 4.0
+MOST = 3.0
+# Rows that compete to become a parent: the fewer generations, the harder the choice.
+CONTEST = 4
 # Share of children that also mix the genes of two parents.
 CROSSOVER = 0.3
 # A generation without a new row means that the reachable space is used up; a few may be bad luck.
@@ -55,27 +58,27 @@ def explore(
     if seeds is not None and len(seeds):
         rows = Population.concat([seeds, rows])
     seen = np.empty(0, dtype=np.uint64)
-    archive: Population | None = None
-    scores = np.empty(0)
+    archive, scores = rows[:0], np.empty(0)
     turn = barren = 0
     while True:
         rows = _new(space.unique(rows), seen)[:wanted]
+        if len(rows) < wanted:
+            # Parents that have few new children left are helped out by strangers.
+            strangers = space.sample(wanted - len(rows), rng)
+            rows = _new(space.unique(Population.concat([rows, strangers])), seen)
         seen = np.concatenate([seen, rows.hashes()])
-        costs = _score(space, fitness, rows)
-        both = rows if archive is None else Population.concat([archive, rows])
-        costs = np.concatenate([scores, costs])
+        both = Population.concat([archive, rows])
+        costs = np.concatenate([scores, _score(space, fitness, rows)])
+        archive, scores = _best(both, costs, size, measured)
         turn += 1
         barren = 0 if len(rows) else barren + 1
         left = explored - len(seen)
-        # Of so many children as many will be new as are wanted, if not more repeat known rows than last time.
-        needed = SPARE * drawn / max(1, len(rows))
-        wanted = -(-left // max(1, GENERATIONS - turn))
-        drawn = int(wanted * min(needed, MOST))
-        parents = _tournament(costs, drawn, rng)
-        archive, scores = _best(both, costs, size, measured)
-        if left <= 0 or barren == BARREN:
+        if left <= 0 or barren == BARREN or len(both) == 0:
             return archive, len(seen)
-        rows = _children(space, both, parents, rng)
+        share = SPARE * drawn / max(1, len(rows))
+        wanted = -(-left // max(1, GENERATIONS - turn))
+        drawn = int(wanted * min(share, MOST))
+        rows = _children(space, both, _tournament(costs, drawn, rng), rng)
 
 
 def _score(space: Space, fitness: Fitness, rows: Population) -> NDArray[np.float64]:
@@ -100,9 +103,9 @@ def _best(
 
 
 def _tournament(costs: NDArray[np.float64], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """n winners of contests of two; rows that cannot run (inf) lose against any other."""
-    pairs = rng.integers(len(costs), size=(n, 2))
-    winners: NDArray[np.int64] = pairs[np.arange(n), np.argmin(costs[pairs], axis=1)]
+    """n winners of contests; rows that cannot run (inf) lose against any other."""
+    rivals = rng.integers(len(costs), size=(n, CONTEST))
+    winners: NDArray[np.int64] = rivals[np.arange(n), np.argmin(costs[rivals], axis=1)]
     return winners
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pruner.analyzer.draft import DraftModel, check_scores, draft_scores
 from pruner.errors import ConfigError, RejectedError
-from pruner.features.make import make_extractor
+from pruner.features.make import make_extractors
 from pruner.measure.clock import stage
 from pruner.search.candidate import Candidate
 from pruner.search.explorer import Fitness, explore
@@ -17,9 +18,9 @@ from pruner.search.materialise import materialise_many, new_programs
 from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.search.strategy import SearchStrategy, Session
+from pruner.settings import whole
 
 if TYPE_CHECKING:
-    from pruner.analyzer.draft import DraftModel
     from pruner.costmodel.verifier import Verifier
     from pruner.measure.measurement import Measurement
 
@@ -44,6 +45,7 @@ class LatentSearch(SearchStrategy):
             raise ConfigError(f"search.fitness={fitness}: accepted are {', '.join(FITNESS)}")
         if not 0 <= epsilon <= 1:
             raise ConfigError(f"search.epsilon={epsilon}: give a share from 0 to 1")
+        whole(0, parents=parents)
         self.fitness = fitness
         self.parents = parents
         self.epsilon = epsilon
@@ -78,7 +80,7 @@ class LatentSession(Session):
         self._verifier = verifier
         self._pool = pool
         self._rng = rng
-        self._extractors = [make_extractor(name, draft.device) for name in verifier.features]
+        self._extractors = make_extractors(verifier.features, draft.device)
         # Rows that may not be drafted again: proposed, rejected, or another spelling of a proposed program.
         self._spent: list[np.uint64] = []
         self._programs: set[int] = set()
@@ -107,7 +109,7 @@ class LatentSession(Session):
         spent = np.array(self._spent, dtype=np.uint64)
         if self._pool is not None:
             left = self._pool[~np.isin(self._pool.hashes(), spent)]
-            return left[np.argsort(self._draft.score(left), kind="stable")[: self._draft.size]]
+            return left[np.argsort(draft_scores(self._draft, left), kind="stable")[: self._draft.size]]
         parents = [row for _, row in self._measured[: self._settings.parents]]
         drafted, explored = explore(
             self._space,
@@ -131,21 +133,26 @@ class LatentSession(Session):
 
     def _fitness(self) -> Fitness:
         if self._settings.fitness == "draft" or not self._verifier.fitted:
-            return self._draft.score
+            return lambda rows: draft_scores(self._draft, rows)
         return lambda rows: -self._predict(list(rows), rows)
 
     def _predict(self, candidates: Sequence[Candidate], rows: Population) -> NDArray[np.float64]:
         """The verifier's scores; extractors that read decisions get the rows, the others the candidates."""
         with stage("features"):
-            features = {e.name: e.extract(candidates if e.materialised else rows) for e in self._extractors}
+            features = {
+                name: extractor.extract(candidates if extractor.materialised else rows)
+                for name, extractor in self._extractors.items()
+            }
         with stage("predict"):
-            return self._verifier.predict(features)
+            scores = np.asarray(self._verifier.predict(features))
+        check_scores(scores, len(rows), f"verifier {type(self._verifier).__name__}: predict")
+        return scores.astype(np.float64, copy=False)
 
     def _ranked(self, rows: Population, n: int) -> Population:
         """The drafted rows in the order in which they should be measured."""
         order = np.arange(len(rows))
         if self._verifier.fitted:
-            if any(extractor.materialised for extractor in self._extractors):
+            if any(extractor.materialised for extractor in self._extractors.values()):
                 candidates, rows = self._materialised(rows)
             else:
                 candidates = []

@@ -6,7 +6,7 @@ all of them, whichever programs and candidates they are from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from pruner.search.nest import Access, Buffer, Extent, Floor, Linear, Loop, Statement, product
@@ -54,7 +54,7 @@ def places(statements: Sequence[Statement]) -> list[Place]:
     for slot, statement in enumerate(statements):
         loops = statement.loops
         reduced |= statement.reduces
-        for loop, child in zip(loops, (*loops[1:], statement), strict=True):
+        for loop, child in zip(loops, (*loops[1:], statement)[: len(loops)], strict=True):
             if loop not in children:
                 children[loop] = child
                 continue

@@ -203,7 +203,8 @@ class Access:
 @dataclass(eq=False)
 class Statement:
     """One block: `ops` counts operations of one instance by kind (add, mul, div, mod, max, cmp, select,
-    exp, other), float and integer alike; address arithmetic is not counted, a padding test is a select."""
+    cast, exp, other), float and integer alike; address arithmetic is not counted, a padding test is a
+    select, a square root a div."""
 
     name: str
     loops: tuple[Loop, ...]

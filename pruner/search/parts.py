@@ -23,7 +23,8 @@ COMMON = 4
 class Part:
     """One statement in the programs of m candidates.
 
-    key: parts with equal keys look alike, `mixed` too. statement: one that looks like it, with numbers of its own.
+    key: parts with equal keys look alike and agree in `mixed`, that of `Place`. statement: one that looks
+        like it, with numbers of its own.
     rows: int64[m], the candidates. places: `p x m`, `Place.numbers` of each.
     fixed: int64[k], the numbers: data, parallel, vectorize, unroll, then those of `describe`; MOVING for
         those that differ by row. moving: those, `j x m` int64, in order.

@@ -255,9 +255,8 @@ def _prepare(task: Task, sketch: Sketch) -> tuple[SketchAnalysis | None, Operato
     try:
         analysis = SketchAnalysis(task.mod, sketch)
         resolved = analysis.resolve(probes)
-        few = resolved[: _PROBES // 16]
-        analysis.legal(few)
-        for _ in analysis.nests(few):
+        # Programs that the probes reach are analysed now, before the first draft.
+        for _ in analysis.nests(resolved):
             pass
     except UnsupportedSketch:
         return None, operators

@@ -4,10 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tvm import te
+from tvm.target import Target
 
 from pruner.analyzer.inspection import Inspection, inspect
 from pruner.analyzer.roofline import RooflineDraft
 from pruner.search.population import Population
+from pruner.search.space import Space
+from pruner.workload import make_task
 from tests.analyzer.analyzer_util import DEVICE
 from tests.analyzer.gemm_relu import N, tiled
 
@@ -87,3 +91,22 @@ def test_relu_in_a_nest_of_its_own_costs_a_launch() -> None:
         found = inspect(row.space.nests(row), DEVICE)
         launches.append(sum(float(np.sum(draft.launches(s))) for s in found))
     assert launches == [2 * DEVICE.launch, DEVICE.launch]
+
+
+def test_a_cast_is_no_function_call() -> None:
+    """A uint8 product has the float product's loops and one cast an operand more: same order of time."""
+
+    def seconds(dtype: str, out: str) -> np.ndarray:
+        a = te.placeholder((128, 128), dtype, name="A")
+        b = te.placeholder((128, 128), dtype, name="B")
+        k = te.reduce_axis((0, 128), name="k")
+        c = te.compute(
+            (128, 128), lambda i, j: te.sum(a[i, k].astype(out) * b[k, j].astype(out), axis=k), name="C"
+        )
+        target = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2})
+        space = Space.of(make_task(te.create_prim_func([a, b, c]), target))
+        return RooflineDraft(device=DEVICE).score(space.sample(2000, np.random.default_rng(0)))
+
+    narrow, wide = seconds("uint8", "int32"), seconds("float32", "float32")
+    assert narrow.min() < 3 * wide.min()
+    assert np.median(narrow) / narrow.min() > 2

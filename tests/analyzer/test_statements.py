@@ -1,6 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from pruner.analyzer.statements import batches
+from pruner.search.members import describe
 from tests.analyzer.analyzer_util import reference, sample, space
 
 
@@ -33,3 +37,27 @@ def test_data_is_the_size_of_all_buffers() -> None:
         for size, row in zip(batch.data, batch.rows, strict=True):
             copies = len(reference(rows, row).statements)  # a cache-write copy adds a buffer
             assert size == 4 * 128 * 128 * (2 + copies)
+
+
+@pytest.mark.parametrize("workload", ["TBG/0", "T2D/0", "SFM/0"])
+def test_gathering_over_structures_equals_merging_their_nests(workload: str) -> None:
+    """Statements of one sketch are evaluated once for all structures; filled-in nests know no sketch."""
+    rows = sample(workload, 200)
+    groups = list(rows.space.nests(rows))
+    plain = [(i, replace(nest, statements=tuple(nest.statements))) for i, nest in groups]
+    fast, slow = batches(groups), batches(plain)
+    assert len(fast) == len(slow)
+    for a, b in zip(fast, slow, strict=True):
+        x, y = np.argsort(a.rows), np.argsort(b.rows)
+        assert (a.rows[x] == b.rows[y]).all()
+        assert (a.extents()[:, x] == b.extents()[:, y]).all()
+        assert (a.forks[:, x] == b.forks[:, y]).all()
+        for name in ("slot", "nest", "branch", "data", "unrolls", "parallel", "vectorize", "unroll"):
+            assert (getattr(a, name)[x] == getattr(b, name)[y]).all(), name
+        mine, other = describe(a.statement), describe(b.statement)
+        assert mine[0] == other[0]
+        for p, q in zip(mine[1], other[1], strict=True):
+            p, q = np.broadcast_to(p, len(a)), np.broadcast_to(q, len(b))
+            assert (p[x] == q[y]).all()
+        for p, q in zip(a.homes, b.homes, strict=True):
+            assert (p[x] == q[y]).all()

@@ -16,7 +16,7 @@ I, J, K = [2, 4, 4, 4], [4, 2, 2, 8], [16, 8]
 @pytest.fixture(scope="module")
 def found() -> dict[str, Symbols]:
     row = tiled(I, J, K)
-    return {s.batch.statement.name: symbols(s, DEVICE) for s in inspect(row.space.nests(row), DEVICE)}
+    return {s.batch.statement.name: symbols(s) for s in inspect(row.space.nests(row), DEVICE)}
 
 
 def test_the_product(found: dict[str, Symbols]) -> None:
@@ -78,7 +78,7 @@ def test_equation_one(found: dict[str, Symbols]) -> None:
 def test_penalties_by_hand(tiles: tuple[list[int], ...], penalty: str, value: float) -> None:
     row = tiled(*tiles)
     (c,) = (s for s in inspect(row.space.nests(row), DEVICE) if s.batch.statement.name == "C")
-    found = symbols(c, DEVICE)
+    found = symbols(c)
     assert SymbolDraft(device=DEVICE).penalties(found)[penalty][0] == pytest.approx(value)
     without = SymbolDraft(device=DEVICE, penalties=f"no_{penalty}")
     assert without.penalties(found)[penalty][0] == 1.0

@@ -35,7 +35,7 @@ def test_range_and_determinism(dtype, low, high):
 
 def test_reset_restores_what_a_program_overwrote():
     arguments = (Argument((4, 5), "float32"), Argument(None, "int32"), Argument((0, 3), "float32"))
-    inputs = Inputs()
+    inputs = Inputs(arguments)
     array, scalar, empty = inputs.call_arguments(arguments)
     before = array.numpy().copy()
     assert scalar == 1
@@ -50,9 +50,15 @@ def test_reset_restores_what_a_program_overwrote():
 
 
 def test_arrays_are_made_once_per_layout():
-    inputs = Inputs()
+    inputs = Inputs([])
     first = inputs.call_arguments([Argument((4, 4), "float32")])[0]
     again = inputs.call_arguments([Argument((4, 4), "float32")])[0]
     other = inputs.call_arguments([Argument((2, 2, 4), "float32")])[0]
     assert first.same_as(again)
     assert not first.same_as(other)
+
+
+def test_integers_that_may_be_indices_stay_inside_the_shortest_axis():
+    table, index = Argument((1, 3, 40), "float32"), Argument((500,), "int32")
+    array = Inputs([table, index]).call_arguments([table, index])[1].numpy()
+    assert set(array.tolist()) == {0, 1, 2}

@@ -31,9 +31,11 @@ _KIND = {
     tirx.Or: "cmp",
     tirx.Not: "cmp",
     tirx.Select: "select",
-    tirx.Cast: "other",
+    tirx.Cast: "cast",
 }
 _ADDRESS = ("add", "mul", "div", "mod")
+# A vector instruction, about as slow as a division.
+_ROOT = ("sqrt", "rsqrt")
 _TRANSCENDENTAL = ("exp", "log", "tanh", "sigmoid", "erf", "pow", "sin", "cos", "tan")
 
 
@@ -149,7 +151,7 @@ class _Reader:
                     self.data(expr.args[1])
                     self.data(expr.args[2])
                     return
-                self.ops["exp" if name.startswith(_TRANSCENDENTAL) else "other"] += 1
+                self.ops[_call_kind(name)] += 1
         kind = _KIND.get(type(expr))
         if kind in _ADDRESS and _is_integer(expr) and not any(True for _ in loads(expr)):
             return
@@ -157,6 +159,12 @@ class _Reader:
             self.ops[kind] += 1
         for part in _children(expr):
             self.data(part)
+
+
+def _call_kind(name: str) -> str:
+    if name in _ROOT:
+        return "div"
+    return "exp" if name.startswith(_TRANSCENDENTAL) else "other"
 
 
 def _is_integer(expr: Expr) -> bool:

@@ -100,6 +100,7 @@ def _attach(program: Program, block: Block, spans: dict[Loop, Span], branch: Bra
     for loop in reversed(loops):
         node = Branch(loop, [node])
     branch.children.insert(place, node)
+    program.changed()
     return moved
 
 
@@ -160,4 +161,5 @@ def cache_write(program: Program, block: Block, index: int, scope: str) -> Block
     top = path[1] if len(path) > 1 else block
     place = next(i for i, child in enumerate(program.root.children) if child is top or contains(child, block))
     program.root.children.insert(place + 1, node)
+    program.changed()
     return copy

@@ -48,6 +48,7 @@ def split(program: Program, loop: Loop, factors: Sequence[Extent]) -> list[Loop]
     for new in reversed(loops[1:]):
         inner = [Branch(new, inner)]
     branch.loop, branch.children = loops[0], inner
+    program.changed()
     return loops
 
 
@@ -63,6 +64,7 @@ def fuse(program: Program, loops: Sequence[Loop]) -> Loop:
     values[loops[0]] = form
     _rebind(program, inner, values)
     outer.loop, outer.children = fused, inner.children
+    program.changed()
     return fused
 
 

@@ -89,6 +89,7 @@ class Program:
     vectorize: int = 0
     unroll: Extent = 0
     constant: tuple[Extent, ...] = ()
+    _blocks: list[tuple[Block, tuple[Branch, ...]]] | None = field(default=None, init=False)
 
     def clone(self) -> Program:
         """A copy whose tree can be changed."""
@@ -96,9 +97,14 @@ class Program:
 
     def blocks(self) -> list[tuple[Block, tuple[Branch, ...]]]:
         """Blocks in program order, each with the branches around it, root first."""
-        found: list[tuple[Block, tuple[Branch, ...]]] = []
-        _walk(self.root, (self.root,), found)
-        return found
+        if self._blocks is None:
+            self._blocks = []
+            _walk(self.root, (self.root,), self._blocks)
+        return self._blocks
+
+    def changed(self) -> None:
+        """To be called when branches or blocks of the tree were added, replaced or taken out."""
+        self._blocks = None
 
     def path(self, block: Block) -> tuple[Branch, ...]:
         """The branches around a block, root first."""
@@ -112,10 +118,12 @@ class Program:
         """Puts a block in another's place."""
         children = self.path(old)[-1].children
         children[_position(children, old)] = new
+        self.changed()
 
     def remove(self, block: Block) -> None:
         """Takes a block out of the tree, and the loops that are empty without it."""
         path = self.path(block)
+        self.changed()
         child: Branch | Block = block
         for branch in reversed(path):
             del branch.children[_position(branch.children, child)]

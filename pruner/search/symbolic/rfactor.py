@@ -105,6 +105,7 @@ def rfactor(program: Program, block: Block, loop: Loop, position: int) -> tuple[
         new_node = Branch(copies[old], [new_node])
     place = next(i for i, child in enumerate(program.root.children) if child is top)
     program.root.children[place : place + 1] = [new_node, node]
+    program.changed()
     return new_block, old_block
 
 

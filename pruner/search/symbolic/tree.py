@@ -79,7 +79,7 @@ class Level:
         present = np.bincount(rules).nonzero()[0].tolist()
         if len(present) == 1:
             return self._rules[present[0]].resolve(columns, wanted)
-        resolved = np.empty_like(wanted)
+        resolved = np.empty(len(wanted), dtype=np.int64)
         for rule in present:
             rows = np.flatnonzero(rules == rule)
             resolved[rows] = self._rules[rule].resolve(columns[:, rows], wanted[rows])

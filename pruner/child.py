@@ -1,0 +1,22 @@
+"""How this package starts Python processes of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_CODE = "import sys; sys.path.pop(0); from {module} import main; main(*sys.argv[1:])"
+
+
+def command(module: str, *words: str) -> list[str]:
+    """Calls the module's `main(*words)` in a new interpreter. The working directory is not on its path: a
+    user's file called like a module would be imported."""
+    return [sys.executable, "-c", _CODE.format(module=module), *words]
+
+
+def environment(threads: int) -> dict[str, str]:
+    """This process's environment for a child: TVM counts its threads when it is loaded, and packages are
+    found where this process finds them."""
+    path = [entry for entry in sys.path if entry]
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return {**os.environ, "TVM_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join([*path, root])}
