@@ -248,6 +248,8 @@ def _check(cfg: DictConfig) -> None:
             "workload= is required: an operator such as C2D/1 (family/index), path/file.py:function, "
             "or a TVMScript file."
         )
+    if not isinstance(cfg.work_dir, str) or not cfg.work_dir.strip():
+        raise ConfigError(f"work_dir={cfg.work_dir} is not accepted: give a folder, or leave it out.")
     whole(1, trials=cfg.trials, batch=cfg.batch)
     whole(0, seed=cfg.seed)
     minutes = cfg.minutes

@@ -23,6 +23,22 @@ class Parts:
     search: SearchStrategy
     adapt: AdaptationRule
 
+    def __post_init__(self) -> None:
+        families = {
+            "device": Device,
+            "draft": DraftModel,
+            "verifier": Verifier,
+            "search": SearchStrategy,
+            "adapt": AdaptationRule,
+        }
+        for name, family in families.items():
+            part = getattr(self, name)
+            if not isinstance(part, family):
+                raise ConfigError(
+                    f"{name} is {part!r}, a {type(part).__name__}: give an instance of {family.__module__}."
+                    f"{family.__name__}."
+                )
+
 
 @dataclass(frozen=True)
 class Budget:

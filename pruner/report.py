@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from pruner.files import write_whole
 from pruner.measure.clock import STAGES
 from pruner.records.journal import Contents
 
@@ -79,7 +80,7 @@ class Summary:
     def write(self, work_dir: str | os.PathLike[str]) -> None:
         """Writes summary.json."""
         text = json.dumps(asdict(self), indent=2, allow_nan=False)
-        (Path(work_dir) / "summary.json").write_text(f"{text}\n", encoding="utf-8")
+        write_whole(Path(work_dir) / "summary.json", f"{text}\n")
 
 
 def curve(contents: Contents) -> pd.DataFrame:

@@ -17,8 +17,8 @@ from pruner.workload import Task
 @dataclass(frozen=True)
 class TuneResult:
     """What a run found. summary: as in summary.json. curve: one row a trial (see report.curve).
-    stopped: by the user, before its budget was spent; interrupted: in the middle of a batch, and then the best
-    program was not confirmed."""
+    stopped: by the user, before its budget was spent; interrupted: in the middle of a batch, and then the
+    best program was not confirmed."""
 
     task: Task
     work_dir: Path

@@ -54,8 +54,11 @@ def _check_cpu(target: Target) -> None:
     cpu = str(target.attrs.get("mcpu") or "generic")
     known = sorted(str(name) for name in codegen.llvm_get_cpu_archlist(target))
     if cpu not in known:
-        close = difflib.get_close_matches(cpu, known, 3) or known
-        raise ConfigError(f"LLVM knows no CPU {cpu} (target mcpu). Some that it knows: {', '.join(close)}.")
+        close = difflib.get_close_matches(cpu, known, 3) or known[:: max(1, len(known) // 12)]
+        raise ConfigError(
+            f"LLVM knows no CPU {cpu} (target mcpu); among those it knows are {', '.join(close)}. Leave mcpu "
+            "out for any CPU."
+        )
     cores = target.attrs.get("num-cores")
     if cores is not None and int(cores) < 1:
         raise ConfigError(f"target num-cores={cores} is not accepted: give at least 1, or leave it out.")

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,10 +25,11 @@ from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
 from pruner.analyzer.roofline import RooflineDraft
 from pruner.config import instantiate
+from pruner.cores import usable_cpus
 from pruner.costmodel.verifier import Verifier
 from pruner.costmodel.xgb import XGBVerifier
 from pruner.display import Display, RoundReport, SilentDisplay, make_display
-from pruner.errors import ConfigError, UntunableError
+from pruner.errors import ConfigError, PrunerError, UntunableError
 from pruner.interrupt import Stop, stop_on_interrupt
 from pruner.measure.clock import Clock, stage
 from pruner.measure.local import LocalMeasurer
@@ -50,10 +52,17 @@ from pruner.search.candidate import Candidate
 from pruner.search.latent import LatentSearch
 from pruner.search.space import Space
 from pruner.search.strategy import SearchStrategy
+from pruner.settings import whole
 from pruner.workload import Task, load_task, make_task, resolve_target
 
 # So many of the fastest trials are timed again and compared with the untuned program at once.
 FINALISTS = 3
+
+# Why a run ends before its trials are spent, in words.
+_ENDS = {
+    "exhausted": "The design space is exhausted: no further program can be proposed.",
+    "minutes": "The time is up.",
+}
 
 
 def tune(
@@ -89,6 +98,7 @@ def tune(
     """
     clock = Clock()
     budget = Budget(trials, batch, minutes)
+    whole(0, seed=seed)
     device = device or Device.auto()
     complete, notes = resolve_target(target or dict(device.target), device.cores)
     task = make_task(mod, complete, name)
@@ -104,7 +114,7 @@ def tune(
     settings |= {family: type(part).__name__ for family, part in vars(parts).items() if family != "device"}
     made = measurer or LocalMeasurer(task=task, threads=_threads(task, device))
     run_ = Run(task, parts, made, budget, seed, folder, settings, display or SilentDisplay(), clock)
-    return run_.go([*notes, *device.notes])
+    return run_.go([*notes, *_notes(task, device)])
 
 
 def run(cfg: DictConfig) -> TuneResult:
@@ -126,12 +136,29 @@ def run(cfg: DictConfig) -> TuneResult:
     budget = Budget(cfg.trials, cfg.batch, cfg.minutes)
     measurer = instantiate(cfg.measure, task=task, threads=_threads(task, device))
     run_ = Run(task, parts, measurer, budget, cfg.seed, Path(cfg.work_dir), settings, display, clock)
-    return run_.go([*notes, *device.notes])
+    return run_.go([*notes, *_notes(task, device)])
 
 
 def _threads(task: Task, device: Device) -> int:
-    """Threads a program is run with: as many as the target says the device has."""
+    """Threads a program is run with: as many as the target says the device has, and no more than there are
+    here, since threads without a core of their own only wait for each other."""
+    return min(_cores(task, device), len(usable_cpus()))
+
+
+def _cores(task: Task, device: Device) -> int:
     return int(task.target.attrs.get("num-cores", device.cores))
+
+
+def _notes(task: Task, device: Device) -> list[str]:
+    """What the user should know about the device."""
+    cores, threads = _cores(task, device), _threads(task, device)
+    if threads == cores:
+        return list(device.notes)
+    return [
+        *device.notes,
+        f"the target has {cores} cores, of which {threads} can be used here: programs run with "
+        f"TVM_NUM_THREADS={threads}",
+    ]
 
 
 class Run:
@@ -185,6 +212,8 @@ class Run:
                 reason = self._rounds(space, stop)
                 if not self.candidates:
                     raise KeyboardInterrupt
+                if reason in _ENDS:
+                    self.display.message(_ENDS[reason])
                 correct = self._confirm()
                 self.journal.append(End(self._best_trial(), reason))
             except KeyboardInterrupt as interrupt:
@@ -195,8 +224,20 @@ class Run:
                         self._record(interrupt.measurements)
                     interrupted = True
                     self.journal.append(End(self._best_trial(), "interrupted"))
+            except Exception:
+                with stop.held():
+                    self._salvage()
+                raise
             with stop.held():
                 return self._report(correct, interrupted)
+
+    def _salvage(self) -> None:
+        """Something broke, a component of the user's own perhaps: what was measured becomes a result first.
+        The error is told by the caller, and one of the disk would only be told twice."""
+        if self.candidates:
+            with suppress(PrunerError):
+                self.journal.append(End(self._best_trial(), "error"))
+                self._report(None, interrupted=True)
 
     def _space(self) -> Space:
         """The design space; when it is empty, the error says how fast the program is as it stands."""

@@ -13,10 +13,16 @@ from pruner.records.journal import End, Header, Journal
 
 @pytest.fixture
 def runs(monkeypatch, tmp_path):
-    """Stands for the tuner: the configs it was called with. The working directory is an empty folder."""
+    """Stands for the tuner: the configs it was called with. The working directory is an empty folder. A run
+    of seed 7 is stopped by the user, of seed 8 in the middle of a batch."""
     called = []
+
+    def run(cfg):
+        called.append(cfg)
+        return types.SimpleNamespace(stopped=cfg.seed in (7, 8), interrupted=cfg.seed == 8)
+
     stand_in = types.ModuleType("pruner.tune")
-    stand_in.run = called.append
+    stand_in.run = run
     monkeypatch.setitem(sys.modules, "pruner.tune", stand_in)
     monkeypatch.chdir(tmp_path)
     return called
@@ -35,6 +41,22 @@ def test_multirun(runs):
     assert [cfg.seed for cfg in runs] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("seeds", "code", "ran"), [("7,1", 130, [7]), ("8,1", 130, [8]), ("1,7", 0, [1, 7]), ("1,8", 130, [1, 8])]
+)
+def test_a_stopped_run_ends_the_sweep(runs, seeds, code, ran):
+    assert main(["tune", "-m", "workload=C2D/1", f"seed={seeds}"]) == code
+    assert [cfg.seed for cfg in runs] == ran
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below"])
+def test_a_work_dir_that_cannot_be_made_is_refused_before_anything_runs(runs, capsys, tmp_path, folder):
+    (tmp_path / "file").touch()
+    assert main(["tune", "workload=C2D/1", f"work_dir={folder}"]) == 2
+    assert "file is a file" in capsys.readouterr().err
+    assert runs == []
+
+
 def test_options_of_ones_own(runs, tmp_path):
     (tmp_path / "draft").mkdir()
     (tmp_path / "draft" / "mine.yaml").write_text("_target_: mine.Draft\n")
@@ -47,6 +69,8 @@ def test_options_of_ones_own(runs, tmp_path):
     [
         (["tune"], "workload="),
         (["tune", "workload=C2D/1", "trials=0"], "trials=0"),
+        (["tune", "workload=C2D/1", "work_dir=null"], "work_dir=None"),
+        (["tune", "workload=C2D/1", "work_dir="], "work_dir="),
         (["tune", "workload=C2D/1", "verifier=forest"], "custom, random, xgb"),
         (["tune", "workload=C2D/1", "--config-dir", "missing"], "missing"),
         (["tume"], "unknown command 'tume'"),

@@ -9,20 +9,25 @@ import time
 from typing import ClassVar
 
 import numpy as np
+import psutil
 import pytest
 import tvm
 from tvm import te
 
 import pruner
 from pruner.analyzer.device import Device
-from pruner.analyzer.draft import NoDraft
+from pruner.analyzer.draft import DraftModel, NoDraft
 from pruner.costmodel.random import RandomVerifier
 from pruner.display import Display
 from pruner.errors import ConfigError, UntunableError
 from pruner.measure.clock import STAGES
+from pruner.measure.local import LocalMeasurer
+from pruner.records.database import load
 from pruner.records.journal import Journal
+from pruner.search.candidate import RowCandidate
 from pruner.search.random import RandomSearch
 from pruner.testing.dummy import DummyMeasurer
+from pruner.workload import make_task
 
 
 def matmul(n=32):
@@ -206,6 +211,153 @@ def test_features_of_a_verifier_that_is_not_used_are_not_extracted(go):
     assert result.summary.seconds["features"] == 0
 
 
+class Scores(DraftModel):
+    """A draft model whose scores come from a function."""
+
+    def __init__(self, make):
+        super().__init__(device=Device.load("x86-64"), explored=100, size=50)
+        self.make = make
+
+    def score(self, population):
+        return self.make(len(population))
+
+
+class Ranks(RandomVerifier):
+    """A verifier whose scores come from a function."""
+
+    fitted = True
+
+    def __init__(self, make):
+        super().__init__(seed=0)
+        self.make = make
+
+    def predict(self, features):
+        return self.make(len(features["symbols"]))
+
+
+@pytest.mark.parametrize("make", [np.zeros, lambda n: [1.0] * n, lambda n: -np.arange(n, dtype="float32")])
+def test_scores_may_be_any_numbers(go, make):
+    assert go(draft=Scores(make), verifier=Ranks(make)).summary.trials == 12
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda n: np.full(n, np.nan), "NaN"),
+        (lambda n: np.zeros(n - 1), "candidates"),
+        (lambda n: np.zeros((n, 1)), "shape"),
+        (lambda n: np.full(n, "x"), "type"),
+    ],
+)
+def test_scores_that_break_the_contract_are_refused(go, tmp_path, make, said):
+    with pytest.raises(ConfigError, match=f"draft model Scores.*{said}"):
+        go(draft=Scores(make))
+    with pytest.raises(ConfigError, match=f"verifier Ranks.*{said}"):
+        go(verifier=Ranks(make))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_draft_that_keeps_nothing_is_reported(go):
+    with pytest.raises(UntunableError, match="draft model"):
+        go(draft=Scores(lambda n: np.full(n, np.inf)))
+
+
+@pytest.mark.parametrize("setting", [{"explored": 0}, {"size": 0}, {"random": -1}, {"size": 1.5}])
+def test_bad_draft_sizes(setting):
+    (name,) = setting
+    with pytest.raises(ConfigError, match=name):
+        NoDraft(device=Device.load("x86-64"), **setting)
+
+
+@pytest.mark.parametrize("part", ["draft", "verifier", "search", "adapt"])
+def test_a_part_that_is_none_is_refused(go, part):
+    with pytest.raises(ConfigError, match=f"{part} is 'symbol', a str"):
+        go(**{part: "symbol"})
+
+
+def test_what_was_measured_before_something_broke_becomes_a_result(go, tmp_path):
+    calls = []
+
+    def break_later(n):
+        calls.append(n)
+        if len(calls) > 6:
+            raise ZeroDivisionError("of the user's own")
+        return np.zeros(n)
+
+    measurer = DummyMeasurer(latency=latency, baseline_s=1e-3)
+    with pytest.raises(ZeroDivisionError):
+        go(measurer, draft=Scores(break_later), trials=100)
+    assert measurer.closed
+    true = [latency(candidate) for candidate in measurer.measured]
+    assert len(true) >= 5
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["trials"], summary["best_s"], summary["correct"]) == (len(true), min(true), None)
+    assert load(tmp_path / "run").latency_s == min(true)
+    assert Journal.read(tmp_path / "run" / "journal.jsonl").end.reason == "error"
+
+
+def test_a_disk_that_is_full_at_the_end_is_said(go, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    shown = []
+
+    class Table(Display):
+        def finish(self, summary=None, closing=""):
+            shown.append(summary)
+
+    monkeypatch.setattr(pruner.report, "write_curve", full)
+    with pytest.raises(ConfigError, match=r"No space left on device.*holds all trials"):
+        go(display=Table())
+    assert shown[0].trials == 12
+    assert len(Journal.read(tmp_path / "run" / "journal.jsonl").trials) == 12
+
+
+def test_more_threads_than_cores_are_not_used(go):
+    class Messages(Display):
+        said: ClassVar[list[str]] = []
+
+        def message(self, text):
+            self.said.append(text)
+
+    cores = len(os.sched_getaffinity(0))
+    result = go(target={"kind": "llvm", "num-cores": cores + 3}, display=Messages())
+    assert result.summary.threads == cores
+    assert any(f"TVM_NUM_THREADS={cores}" in text for text in Messages.said)
+
+
+def test_a_scalar_block_is_untunable(go):
+    a = te.placeholder((), "float32", name="A")
+    with pytest.raises(UntunableError, match="1 ms"):
+        go(mod=te.create_prim_func([a, te.compute((), lambda: a() + 1.0, name="C")]))
+
+
+def test_a_wrong_program_that_really_runs_is_caught(go, monkeypatch, tmp_path):
+    """One candidate's schedule computes zeros, which is faster than any product."""
+    a, b = (te.placeholder((32, 32), "float32", name=name) for name in "AB")
+    zeros = te.create_prim_func([a, b, te.compute((32, 32), lambda i, j: te.const(0.0), name="C")])
+    honest = RowCandidate.materialise
+    keys = []
+
+    def materialise(candidate):
+        keys.append(candidate.key)
+        if candidate.key != keys[0]:
+            return honest(candidate)
+        return tvm.s_tir.Schedule(tvm.IRModule({"main": zeros.with_attr("global_symbol", "main")}))
+
+    monkeypatch.setattr(RowCandidate, "materialise", materialise)
+    task = make_task(matmul(), tvm.target.Target({"kind": "llvm", "num-cores": 1}))
+    result = go(LocalMeasurer(task=task, threads=1), trials=4, target=task.target)
+    (wrong,) = Journal.read(tmp_path / "run" / "journal.jsonl").confirmations[:1]
+    assert (wrong.trial, wrong.failure) == (1, "wrong")
+    assert "largest error" in wrong.message
+    assert result.summary.failures == {"wrong": 1}
+    assert result.summary.correct is True
+    assert result.summary.best_s > 0
+    assert len(result.database) < 4
+    assert "A[" in result.best.schedule.mod.script()
+
+
 def command(tmp_path, *words):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(
@@ -258,3 +410,30 @@ def test_control_c_finishes_the_batch_and_reports(tmp_path):
     assert summary["trials"] == len(contents.trials)
     assert summary["correct"] is True
     assert "Traceback" not in err
+
+
+def test_a_second_control_c_and_a_closed_pipe_lose_nothing(tmp_path):
+    process = command(tmp_path, "trials=100000", "batch=4", "work_dir=run")
+    journal = tmp_path / "run" / "journal.jsonl"
+    deadline = time.monotonic() + 120
+    process.stdout.readline()
+    process.stdout.close()
+    while not (journal.exists() and '"round"' in journal.read_text()):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    workers = psutil.Process(process.pid).children()
+    # Later ones come while the report is written.
+    for _ in range(6):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    assert process.wait(timeout=60) == 130
+    err = process.stderr.read()
+    process.stderr.close()
+    assert "Traceback" not in err
+    contents = Journal.read(journal)
+    assert contents.end.reason == "interrupted"
+    assert len(contents.trials) >= 4
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["trials"] == len(contents.trials)
+    assert load(tmp_path / "run").latency_s == contents.best().latency_s
+    assert not [worker for worker in workers if worker.is_running()]

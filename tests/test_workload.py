@@ -235,3 +235,17 @@ def test_an_unknown_target_says_what_is_accepted(given: str | dict[str, object],
     with pytest.raises(ConfigError, match="Accepted are") as caught:
         resolve_target(given, 2)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kind": "llvm", "mcpu": "znver"}, "no CPU znver .*znver4"),
+        ("llvm -mcpu=bogus", "no CPU bogus"),
+        ({"kind": "llvm", "num-cores": 0}, "num-cores=0"),
+        ({"kind": "llvm", "num-cores": -2}, "num-cores=-2"),
+    ],
+)
+def test_what_llvm_would_pass_over_in_silence_is_refused(given: str | dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        resolve_target(given, 2)

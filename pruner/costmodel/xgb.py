@@ -163,7 +163,7 @@ class XGBVerifier(Verifier):
             "max_bin": 64,
             # At a few hundred records threads cost more than they gain, and the sums stay in order.
             "nthread": 1,
-            "seed": self._seed,
+            "seed": self._seed % 2**31,
             "verbosity": 0,
         }
 

@@ -21,6 +21,7 @@ from tvm.target import Target
 
 from pruner._tvm import fast_intrinsics
 from pruner.errors import ConfigError
+from pruner.files import write_whole
 from pruner.measure.inputs import Inputs
 from pruner.measure.program import arguments_of
 from pruner.records.journal import Contents, Trial
@@ -79,12 +80,7 @@ def _entered(contents: Contents) -> list[Trial]:
 
 def _replace(path: Path, lines: list[Any]) -> None:
     """One JSON value a line. TVM cannot load a file with a blank or unfinished line."""
-    draft = path.with_name(f".{path.name}.part")
-    with draft.open("w", encoding="utf-8") as file:
-        file.writelines(f"{json.dumps(line, allow_nan=False)}\n" for line in lines)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    write_whole(path, "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines))
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class End:
-    """The run is over. best: its trial, or None. reason: budget, minutes, exhausted or interrupted."""
+    """The run is over. best: its trial, or None. reason: budget, minutes, exhausted, interrupted or error."""
 
     kind: ClassVar[str] = "end"
     best: int | None
@@ -201,9 +201,10 @@ class Journal:
             with self.path.open("r+b") as file:
                 _append(file, records)
         except OSError as error:
+            kept = f"It holds {len(self.contents.trials)} trials. " if self.path.exists() else ""
             raise ConfigError(
-                f"{self.path} cannot be written: {error.strerror}. It holds {len(self.contents.trials)} "
-                "trials. Make room, or choose another work_dir."
+                f"{self.path} cannot be written: {error.strerror}. {kept}"
+                "Make room, or choose another work_dir."
             ) from error
         for record in records:
             self.contents.add(record)
@@ -253,7 +254,10 @@ def check_free(work_dir: str | os.PathLike[str], header: Header | None = None) -
                 f"overwrite. {way_out}"
             )
         return
-    there = Journal.read(folder / NAME)
+    try:
+        there = Journal.read(folder / NAME)
+    except ConfigError as error:
+        raise ConfigError(f"work_dir={work_dir} holds no run that can be read: {error} {way_out}") from error
     if header is not None:
         differing = [
             f"{name} there: {_brief(old)}, here: {_brief(header.identity[name])}"

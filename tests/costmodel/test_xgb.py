@@ -202,3 +202,12 @@ def test_refuses_what_it_was_not_trained_on() -> None:
         verifier.predict({"symbols": flat(np.zeros((3, 20)), version=2)})
     with pytest.raises(ConfigError, match=r"20 columns.*21 columns"):
         verifier.predict({"symbols": flat(np.zeros((3, 21)))})
+
+
+@pytest.mark.parametrize(
+    "setting", [{"trees": 0}, {"depth": -1}, {"learning_rate": 0}, {"prior": -1.0}, {"prior": float("nan")}]
+)
+def test_settings_that_cannot_work_are_refused(setting):
+    (name,) = setting
+    with pytest.raises(ConfigError, match=name):
+        XGBVerifier(**setting)

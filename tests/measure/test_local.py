@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import threading
 import time
@@ -13,9 +14,11 @@ import pytest
 import tvm
 from tvm import te
 from tvm.script import tirx as T
+from tvm.target import Target
 
-from pruner.errors import RejectedError
+from pruner.errors import ConfigError, DeviceError, RejectedError
 from pruner.measure.clock import Clock
+from pruner.measure.local import check_runs_here
 from pruner.measure.measurement import MeasureInterrupted
 
 
@@ -199,3 +202,30 @@ def test_what_was_finished_survives_an_interrupted_batch(programs, measuring):
         assert [m.candidate for m in finished] == candidates[:2]
         assert [m.failure for m in finished] == ["build", None]
         assert measurer.measure(candidates[1:2])[0].failure is None
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ({"kind": "llvm", "num-cores": 2}, None),
+        ({"kind": "llvm", "mtriple": f"{platform.machine()}-pc-linux-gnu", "num-cores": 2}, None),
+        ({"kind": "llvm", "mtriple": "riscv64-linux-gnu", "num-cores": 2}, "code for riscv64"),
+        ({"kind": "c"}, "a c target"),
+        ("nvidia/nvidia-a100", "a cuda target"),
+    ],
+)
+def test_targets_of_other_devices_are_refused(target, said):
+    if said is None:
+        check_runs_here(Target(target))
+        return
+    with pytest.raises(DeviceError, match=said):
+        check_runs_here(Target(target))
+
+
+@pytest.mark.parametrize(
+    "setting", [{"workers": 0}, {"recycle_after": 0}, {"build_timeout_s": 0}, {"run_timeout_s": -1.0}]
+)
+def test_settings_that_cannot_work_are_refused(programs, measuring, setting):
+    (name,) = setting
+    with pytest.raises(ConfigError, match=name), measuring(programs.matmul(8), **setting):
+        pass

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,3 +176,47 @@ def test_confirmations_override_trials(tmp_path):
     assert journal.contents.confirmed()[1].latency_s == 4e-3
     journal.append(End(2, "budget"))
     assert journal.contents.best().trial == 2
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path, monkeypatch):
+    journal = Journal.create(tmp_path, HEADER)
+    journal.append(trial(1, 1e-3))
+    write = os.write
+    calls = []
+
+    def half(descriptor, data):
+        calls.append(descriptor)
+        if len(calls) > 1:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[: len(data) // 2])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", half)
+        with pytest.raises(ConfigError, match=r"No space left.*holds 1 trials"):
+            journal.append(trial(2, 2e-3), trial(3, 3e-3))
+    assert len(calls) == 2
+    assert journal.contents.trials == [trial(1, 1e-3)]
+    # There is room again.
+    journal.append(End(1, "error"))
+    contents = Journal.read(journal.path)
+    assert (contents.trials, contents.end) == ([trial(1, 1e-3)], End(1, "error"))
+
+
+def test_a_folder_that_went_away_is_said(tmp_path):
+    journal = Journal.create(tmp_path / "run", HEADER)
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        journal.append(trial(1, 1e-3))
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be used"):
+        check_free(tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("text", ["", "garbage\n", '{"kind": "trial"}\n'])
+def test_a_folder_whose_journal_cannot_be_read_is_left_alone(tmp_path, text):
+    (tmp_path / "journal.jsonl").write_text(text)
+    with pytest.raises(ConfigError, match="Choose another work_dir"):
+        check_free(tmp_path)
+    assert (tmp_path / "journal.jsonl").read_text() == text

@@ -16,7 +16,7 @@ from pruner.search.symbolic.tape import Tape
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Site:
     """A loop around the first consumer, by its index there. `usable`: TVM can move the block there."""
 
     index: int
@@ -26,23 +26,23 @@ class Candidate:
 
 
 class Locations:
-    """The candidate locations of one block in one program."""
+    """The site locations of one block in one program."""
 
     def __init__(self, program: Program, block: Block) -> None:
         self.inline = can_inline(program, block)
-        self.candidates = _candidates(program, block)
+        self.sites = _sites(program, block)
         self._tape = Tape()
-        self._slots = [self._tape.slot(c.loop.extent) for c in self.candidates]
+        self._slots = [self._tape.slot(site.loop.extent) for site in self.sites]
 
     @property
     def key(self) -> Hashable:
         """Equal where `resolve` is."""
-        rules = [(c.index, as_key(c.loop.extent), c.reduces, c.usable) for c in self.candidates]
+        rules = [(c.index, as_key(c.loop.extent), c.reduces, c.usable) for c in self.sites]
         return self.inline, tuple(rules)
 
     def loop(self, location: int) -> Loop:
         """The loop of a location that is one."""
-        return next(c.loop for c in self.candidates if c.index == location)
+        return next(c.loop for c in self.sites if c.index == location)
 
     def resolve(self, columns: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """The location TVM uses for each wanted one: itself when valid, else the largest valid one below
@@ -55,23 +55,23 @@ class Locations:
         values = self._tape.run(columns)
         reducing: NDArray[np.bool_] | bool = False
         closed: NDArray[np.bool_] | bool = False
-        for candidate, slot in zip(self.candidates, self._slots, strict=True):
+        for site, slot in zip(self.sites, self._slots, strict=True):
             moves = values[slot] != 1
             if moves is False:
                 continue
-            if candidate.reduces:
+            if site.reduces:
                 reducing = reducing | moves
             else:
                 closed = closed | (moves & reducing)
-            if candidate.usable:
-                valid = (wanted >= candidate.index) & moves
+            if site.usable:
+                valid = (wanted >= site.index) & moves
                 if closed is not False:
                     valid &= np.logical_not(closed)
-                resolved[valid] = candidate.index
+                resolved[valid] = site.index
         return resolved
 
 
-def _candidates(program: Program, block: Block) -> tuple[Candidate, ...]:
+def _sites(program: Program, block: Block) -> tuple[Site, ...]:
     users = consumers(program, block)
     if not users:
         return ()
@@ -92,5 +92,5 @@ def _candidates(program: Program, block: Block) -> tuple[Candidate, ...]:
         assert branch.loop is not None
         if isinstance(branch.loop.extent, Polynomial) or branch.loop.extent != 1:
             usable = can_compute_at(program, block, branch)
-            found.append(Candidate(i, branch.loop, branch.loop in reduced, usable))
+            found.append(Site(i, branch.loop, branch.loop in reduced, usable))
     return tuple(found)
