@@ -89,10 +89,14 @@ def _tune(words: list[str]) -> int:
         configs = [config.compose(given.overrides, given.config_dir)]
     for cfg in configs:
         _check_work_dir(cfg)
+    from pruner.measure.clock import Clock
+
+    clock = Clock()  # importing TVM is time the user waits for
     from pruner.tune import run
 
     for number, cfg in enumerate(configs, 1):
-        result = run(cfg)
+        result = run(cfg, clock)
+        clock = Clock()
         # Whoever stops a run does not want the next one of the sweep.
         if result.interrupted or (result.stopped and number < len(configs)):
             return INTERRUPTED

@@ -54,10 +54,6 @@ class Display:
         """The run is over: its table, if it got that far, and a closing line. Safe to call twice."""
 
 
-class SilentDisplay(Display):
-    """Shows nothing."""
-
-
 class PlainDisplay(Display):
     """One line per event."""
 
@@ -120,7 +116,7 @@ def make_display(stream: TextIO | None = None) -> Display:
     """Live on a terminal, plain lines elsewhere, nothing where there is no standard output."""
     out = stream or sys.stdout
     if out is None:
-        return SilentDisplay()
+        return Display()
     return LiveDisplay(out) if Console(file=out).is_terminal else PlainDisplay(out)
 
 

@@ -17,7 +17,7 @@ def runs(monkeypatch, tmp_path):
     of seed 7 is stopped by the user, of seed 8 in the middle of a batch."""
     called = []
 
-    def run(cfg):
+    def run(cfg, clock):
         called.append(cfg)
         return types.SimpleNamespace(stopped=cfg.seed in (7, 8), interrupted=cfg.seed == 8)
 
@@ -95,7 +95,7 @@ def test_an_unknown_flag(runs, capsys):
 
 
 def test_errors_of_the_run_are_messages_too(runs, monkeypatch, capsys):
-    def refuse(cfg):
+    def refuse(cfg, clock):
         raise UntunableError("no schedule to choose")
 
     monkeypatch.setattr(sys.modules["pruner.tune"], "run", refuse)

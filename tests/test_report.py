@@ -7,7 +7,7 @@ import pytest
 from matplotlib import image
 from rich.console import Console
 
-from pruner.display import LiveDisplay, PlainDisplay, RoundReport, SilentDisplay, make_display, panel
+from pruner.display import Display, LiveDisplay, PlainDisplay, RoundReport, make_display, panel
 from pruner.records.journal import Baseline, Confirmation, Contents, End, Header, Trial
 from pruner.report import CURVE, Summary, curve, final_table, latency, write_curve
 
@@ -165,7 +165,7 @@ def test_the_panel_shows_where_the_time_goes():
 
 
 def test_silence(capsys, contents):
-    display = SilentDisplay()
+    display = Display()
     display.start(Task, {})
     display.round(REPORT)
     display.finish(summary(contents), "load it")

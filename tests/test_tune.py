@@ -19,14 +19,16 @@ from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel, NoDraft
 from pruner.costmodel.random import RandomVerifier
 from pruner.display import Display
-from pruner.errors import ConfigError, UntunableError
+from pruner.errors import ConfigError, RejectedError, UntunableError
 from pruner.measure.clock import STAGES
 from pruner.measure.local import LocalMeasurer
+from pruner.measure.measurement import Measurement, Measurer
 from pruner.records.database import load
 from pruner.records.journal import Journal
 from pruner.search.candidate import RowCandidate
 from pruner.search.random import RandomSearch
 from pruner.testing.dummy import DummyMeasurer
+from pruner.tune import placed
 from pruner.workload import make_task
 
 
@@ -437,3 +439,46 @@ def test_a_second_control_c_and_a_closed_pipe_lose_nothing(tmp_path):
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trials"] == len(contents.trials)
     assert load(tmp_path / "run").latency_s == contents.best().latency_s
     assert not [worker for worker in workers if worker.is_running()]
+
+
+def test_a_candidate_that_tvm_refuses_is_a_failed_trial(go, tmp_path):
+    """A strategy of one's own may propose what TVM's post-processors refuse."""
+
+    class Refused(RowCandidate):
+        def materialise(self):
+            raise RejectedError("refused")
+
+    class Careless(RandomSearch):
+        uses_verifier = True
+
+        def start(self, space, **given):
+            session = super().start(space, **given)
+            propose = session.propose
+            session.propose = lambda n: [
+                Refused(space, c.sketch_id, c.row) if i == 1 else c for i, c in enumerate(propose(n))
+            ]
+            return session
+
+    class Local(DummyMeasurer):
+        def _one(self, candidate, failure):
+            return super()._one(candidate, "build" if isinstance(candidate, Refused) else failure)
+
+    result = go(Local(latency=latency, baseline_s=1e-3), search=Careless())
+    assert result.summary.failures == {"build": 3}
+    assert result.summary.trials == 12
+
+
+def test_what_was_not_compared_is_not_called_correct(go):
+    class Plain(Measurer):
+        def measure(self, candidates):
+            return [Measurement(c, latency(c), 0.0, 0.0, 0.0) for c in candidates]
+
+    assert go(Plain()).summary.correct is None
+
+
+def test_the_draft_sees_the_cores_and_vectors_of_the_target(tmp_path):
+    target = {"kind": "llvm", "mcpu": "x86-64", "num-cores": 1}
+    device, task, _ = placed(Device.load("x86-64"), target, lambda target: make_task(matmul(), target))
+    assert (device.cores, device.vector_bytes, device.registers) == (1, 16, 16)
+    assert device.peak["float32"] < Device.load("x86-64").peak["float32"]
+    assert task.target.attrs["num-cores"] == 1

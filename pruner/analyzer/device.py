@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -85,6 +85,23 @@ class Device:
         from pruner.analyzer.host import describe_host  # it needs this module
 
         return describe_host()
+
+    def restricted(self, cores: int, vector_bytes: int, registers: int) -> Device:
+        """The device as programs see it that use so many cores and vector registers of so many bytes, where
+        that is less than it has."""
+        cores, width = min(cores, self.cores), min(vector_bytes, self.vector_bytes)
+        if (cores, width) == (self.cores, self.vector_bytes):
+            return self
+        share, lanes = cores / self.cores, width // 4
+        levels = [
+            level if level.shared else replace(level, bandwidth=level.bandwidth * share)
+            for level in self.levels
+        ]
+        levels = [replace(level, units=cores) if level.unit == "core" else level for level in levels]
+        levels[0] = replace(levels[0], units=lanes, capacity=width * min(registers, self.registers))
+        slower = share * lanes / self.levels[0].units
+        peak = {dtype: rate * slower for dtype, rate in self.peak.items()}
+        return replace(self, cores=cores, levels=tuple(levels), peak=peak)
 
     @property
     def vector_bytes(self) -> int:

@@ -7,10 +7,14 @@ import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pruner.analyzer.calibrate import Rates, calibrated
 from pruner.analyzer.device import Device, Level
 from pruner.cores import usable_cpus
+
+if TYPE_CHECKING:
+    from tvm.target import Target
 
 # Flags that decide which vector code a CPU can run.
 _VECTOR_FLAG = re.compile(r"^(avx|fma$|sse4_2$|amx|asimd|neon$|sve|bf16$|i8mm$)")
@@ -149,6 +153,14 @@ def vector_registers(features: set[str], flags: tuple[str, ...] = ()) -> tuple[i
     if "neon" in features or "asimd" in flags:
         return 16, 32
     return 16, 16
+
+
+def restricted_to(device: Device, target: Target, cores: int) -> Device:
+    """The device as programs for the target see it when they run on so many cores."""
+    from tvm.target import codegen
+
+    features = {str(feature) for feature in codegen.llvm_get_cpu_features(target)}
+    return device.restricted(cores, *vector_registers(features))
 
 
 def _generic_cpu(flags: tuple[str, ...]) -> str:

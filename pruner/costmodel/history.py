@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pruner.costmodel.verifier import TrainingSet
+from pruner.errors import RejectedError
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.measure.clock import stage
+from pruner.search.materialise import materialise_many
 
 if TYPE_CHECKING:
     from pruner.measure.measurement import Measurement
+    from pruner.search.candidate import Candidate
 
 
 class History:
@@ -27,7 +30,9 @@ class History:
         self._tasks: list[int] = []
 
     def add(self, measurements: Sequence[Measurement], task: int = 0) -> None:
-        """Appends measured candidates of one task, in order."""
+        """Appends measured candidates of one task, in order. One that TVM refused is no program, so there
+        is nothing to learn from it."""
+        measurements = [m for m in measurements if m.failure != "build" or _is_program(m.candidate)]
         candidates = [m.candidate for m in measurements if m.candidate is not None]
         with stage("features"):
             for name, extractor in self._extractors.items():
@@ -44,6 +49,10 @@ class History:
             group=group,
             order=np.arange(len(group)),
         )
+
+
+def _is_program(candidate: Candidate | None) -> bool:
+    return candidate is not None and not isinstance(materialise_many([candidate])[0], RejectedError)
 
 
 def _labels(latencies: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -254,5 +254,5 @@ def _unprocessed(candidate: Candidate) -> Schedule:
     if not isinstance(candidate, TraceCandidate):
         return candidate.materialise()
     schedule = Schedule(candidate.task.mod)
-    candidate.trace.apply_to_schedule(schedule, remove_postproc=True)
+    candidate.decided.apply_to_schedule(schedule, remove_postproc=True)
     return schedule

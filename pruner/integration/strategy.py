@@ -39,7 +39,7 @@ class PrunerStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         search: starts the sessions.
         draft: the formula it drafts with.
         verifier: the learned model it ranks with.
-        adaptation: what happens to the verifier after every batch.
+        adapt: what happens to the verifier after every batch.
         shared: the verifier's records so far; clones get those of the first.
     """
 
@@ -49,14 +49,14 @@ class PrunerStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         *,
         draft: DraftModel,
         verifier: Verifier,
-        adaptation: AdaptationRule,
+        adapt: AdaptationRule,
         shared: Learner | None = None,
     ) -> None:
         self._search = search
         self._draft = draft
         self._verifier = verifier
-        self._adaptation = adaptation
-        self._shared = shared or Learner(verifier, adaptation, draft.device)
+        self._adapt = adapt
+        self._shared = shared or Learner(verifier, adapt, draft.device)
         self._session: Session | None = None
         self._proposed: list[Candidate] = []
 
@@ -113,7 +113,7 @@ class PrunerStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             self._search,
             draft=self._draft,
             verifier=self._verifier,
-            adaptation=self._adaptation,
+            adapt=self._adapt,
             shared=self._shared,
         )
 

@@ -60,6 +60,7 @@ class _Trial:
     samples: list[float] = field(default_factory=list)
     failure: str | None = None
     message: str = ""
+    compared: bool = False
 
     def fail(self, kind: str, reply: Reply) -> None:
         """Takes a reply's failure: `timeout` where the worker had to be killed, else `kind`."""
@@ -70,7 +71,14 @@ class _Trial:
         """What became of it."""
         latency, spread = (None, None) if self.failure or not self.samples else summary(self.samples)
         return Measurement(
-            self.candidate, latency, spread, self.build_s, self.run_s, self.failure, self.message
+            self.candidate,
+            latency,
+            spread,
+            self.build_s,
+            self.run_s,
+            self.failure,
+            self.message,
+            self.compared,
         )
 
 
@@ -121,6 +129,7 @@ class LocalMeasurer(Measurer):
         self._confirm_s = confirm_s
         self._best_s: float | None = None
         self._baseline: Measurement | None = None
+        self._incomparable = ""
         self._untuned = save_json(task.mod)
         self._trials = 0
         self._pool = Pool(size, WorkerSetup(self._untuned, save_json(task.target), threads, rule))
@@ -176,14 +185,16 @@ class LocalMeasurer(Measurer):
         return trial.measurement()
 
     def confirm(self, candidates: Sequence[Candidate]) -> list[Measurement]:
-        """As the contract says, all in one worker. Where the untuned program itself cannot be run, the
-        message of an otherwise sound measurement says that its output was not compared."""
+        """As the contract says, all in one worker. Where the untuned program itself cannot be run, nothing
+        is compared, and the message says so."""
         with stage("build"):
             self._pool.settle()
         trials = [self._materialise(candidate) for candidate in candidates]
         for trial in trials:
             self._check(trial)
         untuned = self._trial(None, self._untuned)
+        if self._baseline is not None and self._baseline.failure is not None:
+            untuned.failure, untuned.message = self._baseline.failure, self._baseline.message
         everyone = [untuned, *trials]
         for turn in range(self._confirm_rounds):
             first = turn % len(everyone)
@@ -263,12 +274,17 @@ class LocalMeasurer(Measurer):
         worker = self._home(trial)
         if worker is None:
             return
+        if self._incomparable:
+            trial.message = self._incomparable
+            return
         with stage("run"):
             if not worker.has_reference:
                 patience = _UNTUNED_PATIENCE * (self._build_timeout_s + self._run_timeout_s)
                 reply = self._pool.ask(worker, "reference", timeout_s=patience)
                 if reply.failure is not None:
-                    trial.message = f"output not compared: the untuned program failed ({reply.message})"
+                    # Not tried again for the next one: it may have taken minutes.
+                    self._incomparable = f"output not compared: the untuned program failed ({reply.message})"
+                    trial.message = self._incomparable
                     return
                 worker.has_reference = True
             # A program with re-arranged weights is built once more for this.
@@ -280,6 +296,8 @@ class LocalMeasurer(Measurer):
             trial.fail("run", reply)
         elif reply.value is not None:
             trial.failure, trial.message = "wrong", reply.value
+        else:
+            trial.compared = True
 
     def _end_batch(self) -> None:
         """Frees the programs, and replaces workers while the caller goes on with other things."""

@@ -19,7 +19,8 @@ class Measurement:
 
     latency_s: median seconds of a call; spread_s: standard deviation over the repeats, None when there was
     but one; build_s, run_s: seconds it took to compile and to run; failure: one of FAILURES, and then
-    latency_s is None and `message` says more, in one line."""
+    latency_s is None and `message` says more, in one line; compared: its output was found equal to the
+    untuned program's."""
 
     candidate: Candidate | None
     latency_s: float | None
@@ -28,6 +29,7 @@ class Measurement:
     run_s: float
     failure: str | None = None
     message: str = ""
+    compared: bool = False
 
 
 class MeasureInterrupted(KeyboardInterrupt):
@@ -58,7 +60,8 @@ class Measurer(ABC):
 
     def confirm(self, candidates: Sequence[Candidate]) -> list[Measurement]:
         """Times finalists again, in turn and at length, and compares their output with the untuned
-        program's on random inputs: a `wrong` failure where it differs. By default what `measure` says."""
+        program's on random inputs: `compared` where it is equal, a `wrong` failure where it differs. By
+        default what `measure` says."""
         return self.measure(candidates)
 
     def close(self) -> None:  # noqa: B027 (optional: most measurers hold nothing)

@@ -20,21 +20,27 @@ from tvm.s_tir.meta_schedule.database import JSONDatabase, Workload
 from tvm.target import Target
 
 from pruner._tvm import fast_intrinsics
-from pruner.errors import ConfigError
+from pruner.errors import ConfigError, RejectedError
 from pruner.files import write_whole
 from pruner.measure.inputs import Inputs
 from pruner.measure.program import arguments_of
 from pruner.records.journal import Contents, Trial
+from pruner.search.candidate import Candidate
 from pruner.workload import Task
 
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
 
 
-def trace_json(schedule: Schedule) -> list[Any]:
-    """The schedule's whole trace, post-processing included, as plain JSON values."""
-    trace: list[Any] = plain(schedule.trace.as_json())
-    return trace
+def trace_json(candidate: Candidate) -> list[Any]:
+    """The candidate's trace, post-processing included, as plain JSON values; without it when TVM refuses
+    the candidate."""
+    try:
+        trace = candidate.materialise().trace
+    except RejectedError:
+        trace = candidate.decided
+    values: list[Any] = plain(trace.as_json())
+    return values
 
 
 def plain(value: Any) -> Any:

@@ -34,9 +34,9 @@ class Candidate(ABC):
         Raises RejectedError when a primitive or a post-processor refuses it."""
 
     @property
-    def trace(self) -> Trace:
-        """The decided trace without post-processing, as MetaSchedule databases hold it."""
-        return self.materialise().trace.simplified(remove_postproc=True)
+    @abstractmethod
+    def decided(self) -> Trace:
+        """The trace with its decisions, as it is before TVM applies it."""
 
 
 class RowCandidate(Candidate):
@@ -55,10 +55,13 @@ class RowCandidate(Candidate):
         self.key = np.concatenate([[np.int64(sketch_id)], row]).tobytes()
         self._schedule: Schedule | None = None
 
+    @property
+    def decided(self) -> Trace:
+        return self.space.sketches[self.sketch_id].decided(self.row)
+
     def materialise(self) -> Schedule:
         if self._schedule is None:
-            decided = self.space.sketches[self.sketch_id].decided(self.row)
-            self._schedule = self.space.materialiser.materialise(decided)
+            self._schedule = self.space.materialiser.materialise(self.decided)
         return self._schedule
 
 
@@ -77,6 +80,10 @@ class TraceCandidate(Candidate):
         candidate = cls(task, schedule.trace)
         candidate._schedule = schedule
         return candidate
+
+    @property
+    def decided(self) -> Trace:
+        return self._decided
 
     def materialise(self) -> Schedule:
         if self._schedule is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
 
 # Fills the columns a sketch does not have; no decision takes this value.
 UNUSED = -9
+
+
+@lru_cache
+def _weights(width: int) -> NDArray[np.uint64]:
+    """Odd multipliers, the same in every process."""
+    drawn = np.random.default_rng(0x5EED).integers(2**63, size=width, dtype=np.uint64)
+    return drawn * np.uint64(2) + np.uint64(1)
 
 
 class Population:
@@ -67,7 +75,6 @@ class Population:
         """A 64-bit hash of every row, the same in every process; two distinct rows collide with a
         chance of about 2**-64, so sets of rows are kept as hashes."""
         rows = np.column_stack([self.sketch_ids, self.decisions]).astype(np.uint64)
-        weights = np.random.default_rng(0x5EED).integers(2**63, size=rows.shape[1], dtype=np.uint64)
-        mixed = rows @ (weights * np.uint64(2) + np.uint64(1))
+        mixed = rows @ _weights(rows.shape[1])
         mixed ^= mixed >> np.uint64(32)
         return mixed * np.uint64(0x9E3779B97F4A7C15)

@@ -1,4 +1,4 @@
-"""Random search: the null search strategy, every legal program with the same right."""
+"""Random search: the null search strategy. Draws as `Space.sample` does: a sketch, then each decision."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pruner.measure.measurement import FAILURES, Measurement, Measurer
 from pruner.search.candidate import Candidate
@@ -44,8 +45,9 @@ class DummyMeasurer(Measurer):
 
     def confirm(self, candidates: Sequence[Candidate]) -> list[Measurement]:
         return [
-            self._one(candidate, "wrong" if self._wrong(candidate) else self._failure(candidate))
+            replace(self._one(candidate, failure), compared=failure is None)
             for candidate in candidates
+            for failure in ["wrong" if self._wrong(candidate) else self._failure(candidate)]
         ]
 
     def close(self) -> None:

@@ -102,6 +102,7 @@ def test_no_candidates_give_an_empty_batch() -> None:
 def test_a_rejected_candidate_is_an_error(rows: Population) -> None:
     class Rejected(Candidate):
         key = b""
+        decided = rows[0].decided
 
         def materialise(self) -> Schedule:
             raise RejectedError("refused")

@@ -113,9 +113,7 @@ def tune(mod: Any, search: RandomSearch, verifier: XGBVerifier, folder: Path, tr
         builder=StubBuilder(),
         runner=StubRunner(),
         cost_model="random",
-        strategy=PrunerStrategy(
-            search, draft=NoDraft(device=DEVICE), verifier=verifier, adaptation=Scratch()
-        ),
+        strategy=PrunerStrategy(search, draft=NoDraft(device=DEVICE), verifier=verifier, adapt=Scratch()),
         seed=0,
     )
 

@@ -229,3 +229,25 @@ def test_settings_that_cannot_work_are_refused(programs, measuring, setting):
     (name,) = setting
     with pytest.raises(ConfigError, match=name), measuring(programs.matmul(8), **setting):
         pass
+
+
+def test_an_untuned_program_that_fails_is_not_tried_again_and_again(programs, measuring, monkeypatch):
+    candidates = [programs.candidate(programs.copy) for _ in range(3)]
+    with measuring(programs.raising, workers=1) as measurer:
+        asked = []
+        ask = measurer._pool.ask
+
+        def counted(worker, name, *arguments, **settings):
+            asked.append(name)
+            return ask(worker, name, *arguments, **settings)
+
+        monkeypatch.setattr(measurer._pool, "ask", counted)
+        assert measurer.baseline().failure == "run"
+        confirmed = measurer.confirm(candidates)
+        again = measurer.confirm(candidates[:1])
+    assert asked.count("reference") == 1
+    assert asked.count("time") == 1
+    for measurement in [*confirmed, *again]:
+        assert measurement.failure is None
+        assert measurement.latency_s > 0
+        assert "not compared" in measurement.message

@@ -16,6 +16,7 @@ from pruner.errors import ConfigError
 from pruner.records.database import load, trace_json, write_database
 from pruner.records.journal import Confirmation, End, Header, Journal, Trial
 from pruner.report import load_command
+from pruner.search.candidate import TraceCandidate
 from pruner.workload import make_task
 
 N = 32
@@ -49,7 +50,7 @@ def journal(task, tmp_path):
     header = Header("matmul", "0x1", {}, "auto", "", 2, 2, 0, {}, {})
     journal = Journal.create(tmp_path / "run", header)
     for number, (factor, latency) in enumerate({2: 3e-3, 4: 2e-3, 8: 1e-3, 16: None}.items(), 1):
-        trace = trace_json(schedule(task, factor))
+        trace = trace_json(TraceCandidate.of(task, schedule(task, factor)))
         failure = None if latency else "build"
         journal.append(Trial(number, 1, f"{number}", trace, latency, 0.0, 0.0, 0.0, failure, "", 1.0))
     return journal
@@ -140,5 +141,5 @@ def test_a_folder_without_a_run_is_named(tmp_path):
 def test_a_trace_survives_the_journal(task):
     sch = schedule(task, 8)
     again = Schedule(task.mod)
-    Trace.apply_json_to_schedule(json.loads(json.dumps(trace_json(sch))), again)
+    Trace.apply_json_to_schedule(json.loads(json.dumps(trace_json(TraceCandidate.of(task, sch)))), again)
     assert_structural_equal(again.mod, sch.mod)

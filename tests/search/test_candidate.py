@@ -33,7 +33,7 @@ def test_a_row_is_materialised_once_and_its_key_is_its_rows() -> None:
 def test_the_trace_replays_to_the_same_program() -> None:
     space = _space("C2D/0")
     for candidate in space.sample(5, np.random.default_rng(1)):
-        replayed = Materialiser(space.task).materialise(candidate.trace)
+        replayed = Materialiser(space.task).materialise(candidate.decided)
         assert tvm_ffi.structural_equal(replayed.mod, candidate.materialise().mod)
 
 
@@ -74,7 +74,7 @@ def test_many_are_materialised_in_order_and_refusals_name_the_post_processor() -
 
 def test_a_refusing_primitive_is_named() -> None:
     matmul, convolution = _space("GMM/0"), _space("C2D/0")
-    trace = convolution.sample(1, np.random.default_rng(0))[0].trace
+    trace = convolution.sample(1, np.random.default_rng(0))[0].decided
     with pytest.raises(RejectedError, match=r"primitive refused .* 'get-block'"):
         TraceCandidate(matmul.task, trace).materialise()
 
@@ -82,7 +82,7 @@ def test_a_refusing_primitive_is_named() -> None:
 def test_traces_of_one_program_have_one_key() -> None:
     space = _space("GMM/0")
     candidates = list(space.sample(5, np.random.default_rng(0)))
-    by_trace = [TraceCandidate(space.task, candidate.trace) for candidate in candidates]
+    by_trace = [TraceCandidate(space.task, candidate.decided) for candidate in candidates]
     finished = [TraceCandidate.of(space.task, candidate.materialise()) for candidate in candidates]
     assert [c.key for c in by_trace] == [c.key for c in finished]
     assert len({c.key for c in by_trace}) == 5

@@ -14,8 +14,8 @@ from pruner.settings import whole
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The exchangeable components of a run."""
+class Components:
+    """The exchangeable parts of a run, and the device they are for."""
 
     device: Device
     draft: DraftModel

@@ -1,0 +1,306 @@
+"""The tuning loop: propose, measure, learn; then confirm the best program and leave the run's files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tvm.s_tir.meta_schedule.utils import shash2hex
+
+from pruner import report
+from pruner.adapt.learner import Learner
+from pruner.components import Budget, Components
+from pruner.display import Display, RoundReport
+from pruner.errors import ConfigError, PrunerError, UntunableError
+from pruner.interrupt import Stop, stop_on_interrupt
+from pruner.measure.clock import Clock, stage
+from pruner.measure.measurement import MeasureInterrupted, Measurement, Measurer
+from pruner.records.database import plain, trace_json, write_database
+from pruner.records.journal import (
+    Baseline,
+    Confirmation,
+    End,
+    Header,
+    Journal,
+    Round,
+    Trial,
+    check_free,
+)
+from pruner.records.versions import versions
+from pruner.result import TuneResult
+from pruner.search.candidate import Candidate
+from pruner.search.space import Space
+from pruner.workload import Task
+
+# So many of the fastest trials are timed again and compared with the untuned program at once.
+FINALISTS = 3
+
+# Why a run ends before its trials are spent, in words.
+_ENDS = {
+    "exhausted": "The design space is exhausted: no further program can be proposed.",
+    "minutes": "The time is up.",
+}
+
+
+class Run:
+    """One run of the loop; `go` does it all."""
+
+    def __init__(
+        self,
+        task: Task,
+        components: Components,
+        measurer: Measurer,
+        budget: Budget,
+        seed: int,
+        work_dir: Path,
+        settings: Mapping[str, Any],
+        display: Display,
+        clock: Clock,
+    ) -> None:
+        self.task = task
+        self.components = components
+        self.measurer = measurer
+        self.budget = budget
+        self.seed = seed
+        self.work_dir = work_dir.absolute()  # the program may change its working directory
+        self.settings = settings
+        self.display = display
+        self.clock = clock
+        self.journal: Journal
+        self.candidates: list[Candidate] = []
+        self.counts: dict[str, int] = {}
+
+    def go(self, notes: Sequence[str] = ()) -> TuneResult:
+        """Tunes, confirms, reports. The measurer is closed and the display finished, whatever happens."""
+        shown = {
+            "device": self.components.device.name,
+            "trials": self.budget.trials,
+            "batch": self.budget.batch,
+        }
+        try:
+            with self.clock.running():
+                check_free(self.work_dir, self._header())
+                self.display.start(self.task, {**shown, "work_dir": self.work_dir})
+                for note in notes:
+                    self.display.message(note)
+                return self._go()
+        finally:
+            self.measurer.close()
+            self.display.finish()
+
+    def _go(self) -> TuneResult:
+        space = self._space()
+        correct: bool | None = None
+        interrupted = False
+        with stop_on_interrupt(self.display) as stop:
+            try:
+                reason = self._rounds(space, stop)
+                if not self.candidates:
+                    raise KeyboardInterrupt
+                if reason in _ENDS:
+                    self.display.message(_ENDS[reason])
+                correct = self._confirm()
+                self.journal.append(End(self._best_trial(), reason))
+            except KeyboardInterrupt as interrupt:
+                if not self.candidates and not isinstance(interrupt, MeasureInterrupted):
+                    raise
+                with stop.held():
+                    if isinstance(interrupt, MeasureInterrupted):
+                        self._record(interrupt.measurements)
+                    interrupted = True
+                    self.journal.append(End(self._best_trial(), "interrupted"))
+            except Exception:
+                with stop.held():
+                    self._salvage()
+                raise
+            with stop.held():
+                return self._report(correct, interrupted)
+
+    def _salvage(self) -> None:
+        """Something broke, a component of the user's own perhaps: what was measured becomes a result first.
+        The error is told by the caller, and one of the disk would only be told twice."""
+        if self.candidates:
+            with suppress(PrunerError):
+                self.journal.append(End(self._best_trial(), "error"))
+                self._report(None, interrupted=True)
+
+    def _space(self) -> Space:
+        """The design space; when it is empty, the error says how fast the program is as it stands."""
+        try:
+            return Space.of(self.task)
+        except UntunableError as error:
+            raise self._untunable(str(error)) from error
+
+    def _untunable(self, reason: str) -> UntunableError:
+        untuned = self.measurer.baseline()
+        latency = untuned.latency_s if untuned is not None else None
+        return UntunableError(f"{reason} Its baseline latency is {report.latency(latency)}.")
+
+    def _rounds(self, space: Space, stop: Stop) -> str:
+        """Proposes and measures until something runs out; returns what."""
+        parts = self.components
+        rng = np.random.default_rng(self.seed)
+        session = parts.search.start(space, draft=parts.draft, verifier=parts.verifier, pool=None, rng=rng)
+        learner = Learner(parts.verifier, parts.adapt, parts.device)
+        task = learner.new_task()
+        while not (reason := self._spent(stop)):
+            left = self.budget.trials - len(self.candidates)
+            batch = session.propose(min(self.budget.batch, left))
+            if not batch and not self.candidates:
+                raise self._untunable(
+                    f"{self.task.name}: no candidate can be proposed, because TVM accepts none or the draft "
+                    "model expects every one not to fit the device."
+                )
+            if not batch:
+                return "exhausted"
+            if not self.candidates:
+                # The first draft is made while the workers start.
+                self._open_journal()
+            self.counts = {
+                "explored": session.explored,
+                "drafted": session.drafted,
+                "verified": session.verified,
+            }
+            measurements = self.measurer.measure(batch)
+            with stop.held():
+                self._record(measurements)
+            stop.check()
+            with stage("fit"):
+                session.observe(measurements)
+            if parts.search.uses_verifier and not self._spent(stop):
+                learner.observe(measurements, task)
+        return reason
+
+    def _spent(self, stop: Stop) -> str:
+        """Why the run is over, or nothing."""
+        if stop.is_set():
+            return "interrupted"
+        if len(self.candidates) >= self.budget.trials:
+            return "budget"
+        if self.budget.minutes is not None and self.clock.elapsed() >= 60 * self.budget.minutes:
+            return "minutes"
+        return ""
+
+    def _header(self, runtime_threads: int = 0) -> Header:
+        return Header(
+            workload=self.task.name,
+            workload_hash=shash2hex(self.task.mod),
+            target=plain(self.task.target.export()),
+            device=self.components.device.name,
+            fingerprint=self.components.device.fingerprint,
+            threads=self.components.device.cores,
+            runtime_threads=runtime_threads,
+            seed=self.seed,
+            settings=dict(self.settings),
+            versions=versions(),
+        )
+
+    def _open_journal(self) -> None:
+        untuned = self.measurer.baseline()
+        self.journal = Journal.create(self.work_dir, self._header(self.measurer.runtime_threads))
+        self._record_baseline(untuned)
+
+    def _record_baseline(self, untuned: Measurement | None) -> None:
+        if untuned is not None:
+            self.journal.append(
+                Baseline(untuned.latency_s, untuned.spread_s, untuned.failure, untuned.message)
+            )
+
+    def _record(self, measurements: Sequence[Measurement]) -> None:
+        """Journals a batch and shows the round."""
+        if not measurements:
+            return
+        number = len(self.journal.contents.rounds) + 1
+        measured = len(self.candidates)
+        elapsed = self.clock.elapsed()
+        candidates = [m.candidate for m in measurements if m.candidate is not None]
+        trials = [
+            Trial(
+                trial=i,
+                round=number,
+                key=candidate.key.hex(),
+                trace=trace_json(candidate),
+                latency_s=m.latency_s,
+                spread_s=m.spread_s,
+                build_s=m.build_s,
+                run_s=m.run_s,
+                failure=m.failure,
+                message=m.message,
+                elapsed_s=elapsed,
+            )
+            for i, (candidate, m) in enumerate(zip(candidates, measurements, strict=True), measured + 1)
+        ]
+        seconds = self.clock.seconds()
+        self.counts["measured"] = measured + len(trials)
+        self.journal.append(*trials, Round(number, measured + len(trials), seconds, dict(self.counts)))
+        self.candidates += candidates
+        best = self.journal.contents.best()
+        failed = Counter(t.failure for t in self.journal.contents.trials if t.failure is not None)
+        self.display.round(
+            RoundReport(
+                round=number,
+                trials=len(self.candidates),
+                budget=self.budget.trials,
+                best_s=best.latency_s if best else None,
+                gflops=self.task.flop / best.latency_s / 1e9 if best and best.latency_s else None,
+                failures=failed,
+                seconds=seconds,
+            )
+        )
+
+    def _confirm(self) -> bool | None:
+        """Times the fastest trials again and compares their output, until one of them stands; returns
+        True when the best was found equal to the untuned program, None when nothing was compared."""
+        ranked = sorted(
+            (t for t in self.journal.contents.trials if t.latency_s is not None),
+            key=lambda t: t.latency_s or 0.0,
+        )
+        for start in range(0, len(ranked), FINALISTS):
+            finalists = ranked[start : start + FINALISTS]
+            confirmed = self.measurer.confirm([self.candidates[t.trial - 1] for t in finalists])
+            for trial, m in zip(finalists, confirmed, strict=True):
+                self.journal.append(Confirmation(trial.trial, m.latency_s, m.spread_s, m.failure, m.message))
+                if m.failure is not None:
+                    self.display.message(f"trial {trial.trial} is dropped ({m.failure}): {m.message}")
+            stood = [m for m in confirmed if m.failure is None]
+            if stood:
+                self._record_baseline(self.measurer.baseline())
+                return min(stood, key=lambda m: m.latency_s or 0.0).compared or None
+        return None
+
+    def _best_trial(self) -> int | None:
+        """The fastest trial that was confirmed, or while none is, the fastest one."""
+        contents = self.journal.contents
+        valid = [t for t in contents.confirmed() if t.latency_s is not None]
+        stood = {c.trial for c in contents.confirmations}
+        pool = [t for t in valid if t.trial in stood] or valid
+        return min(pool, key=lambda t: t.latency_s or 0.0).trial if pool else None
+
+    def _report(self, correct: bool | None, interrupted: bool) -> TuneResult:
+        contents = self.journal.contents
+        counts = {**self.counts, "measured": len(self.candidates)}
+        unwritten: OSError | None = None
+        try:
+            write_database(self.work_dir, self.task, contents)
+            report.write_curve(self.work_dir, contents)
+        except OSError as error:  # what is written last is small, and the user sees the result all the same
+            unwritten = error
+        summary = report.Summary.of(
+            contents, correct=correct, candidates=counts, seconds=self.clock.seconds()
+        )
+        try:
+            summary.write(self.work_dir)
+        except OSError as error:
+            unwritten = unwritten or error
+        stopped = contents.end is not None and contents.end.reason == "interrupted"
+        self.display.finish(summary, "" if unwritten else report.closing(summary, contents, self.work_dir))
+        if unwritten is not None:
+            raise ConfigError(
+                f"work_dir={self.work_dir} cannot take the run's result: {unwritten.strerror}. "
+                f"{self.journal.path} holds all trials. Make room, or choose another work_dir."
+            ) from unwritten
+        return TuneResult(self.task, self.work_dir, summary, report.curve(contents), stopped, interrupted)
