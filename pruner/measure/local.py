@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from statistics import median
 
 import psutil
@@ -130,6 +129,7 @@ class LocalMeasurer(Measurer):
         self._best_s: float | None = None
         self._baseline: Measurement | None = None
         self._incomparable = ""
+        self._running: Worker | None = None  # the worker whose program ran last
         self._untuned = save_json(task.mod)
         self._trials = 0
         self._pool = Pool(size, WorkerSetup(self._untuned, save_json(task.target), threads, rule))
@@ -148,7 +148,7 @@ class LocalMeasurer(Measurer):
             self._measure(candidates, trials)
             self._end_batch()
         except KeyboardInterrupt:
-            finished = takewhile(lambda trial: trial.samples or trial.failure, trials)
+            finished = [trial for trial in trials if trial.samples or trial.failure]
             raise MeasureInterrupted([trial.measurement() for trial in finished]) from None
         return [trial.measurement() for trial in trials]
 
@@ -162,7 +162,8 @@ class LocalMeasurer(Measurer):
             for trial, (reply, worker) in zip(sound, replies, strict=True):
                 self._built(trial, reply, worker)
             self._pool.settle()
-        for trial in trials:
+        # One worker's programs after the other's, so that little time goes into waiting for quiet.
+        for trial in sorted(trials, key=lambda trial: self._pool.position(trial.owner)):
             self._time(trial, self._run_timeout_s)
 
     def baseline(self) -> Measurement:
@@ -247,6 +248,7 @@ class LocalMeasurer(Measurer):
         if worker is None:
             return
         with stage("run"):
+            self._take_turn(worker)
             reply = self._pool.ask(worker, "time", trial.key, self._best_s, timeout_s=timeout_s)
         trial.run_s += reply.seconds
         if reply.failure is not None:
@@ -255,12 +257,19 @@ class LocalMeasurer(Measurer):
         trial.samples = reply.value
         self._best_s = min(median(trial.samples), self._best_s or float("inf"))
 
+    def _take_turn(self, worker: Worker) -> None:
+        """Waits until the worker that ran a program before has left the cores."""
+        if self._running is not None and self._running is not worker and self._running.running:
+            self._pool.ask(self._running, "quieten", timeout_s=self._run_timeout_s)
+        self._running = worker
+
     def _sample(self, trial: _Trial) -> None:
         worker = self._home(trial)
         if worker is None:
             return
         patience = 1.0 if trial.candidate is not None else _UNTUNED_PATIENCE
         with stage("run"):
+            self._take_turn(worker)
             reply = self._pool.ask(
                 worker, "sample", trial.key, self._confirm_s, timeout_s=patience * self._run_timeout_s
             )

@@ -33,7 +33,7 @@ class Measurement:
 
 
 class MeasureInterrupted(KeyboardInterrupt):
-    """A batch was interrupted; `measurements` holds what was finished, from the first candidate on."""
+    """A batch was interrupted; `measurements` holds what was finished, in the candidates' order."""
 
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         super().__init__()

@@ -56,6 +56,10 @@ class Pool:
             while starting := self._starting():
                 self._greet(starting, set(wait([worker.connection for worker in starting], 1.0)))
 
+    def position(self, worker: Worker | None) -> int:
+        """Where the worker stands among the workers; behind all of them when it is none of them."""
+        return self.workers.index(worker) if worker in self.workers else len(self.workers)
+
     def any(self) -> Worker:
         """A ready worker: always the same one while it lives; a new one if there is none."""
         while True:

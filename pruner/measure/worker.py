@@ -21,7 +21,7 @@ import tvm
 from numpy.typing import NDArray
 from tvm.ir import IRModule, load_json
 
-from pruner.measure import compare, program, timing
+from pruner.measure import affinity, compare, program, timing
 from pruner.measure.cause import root_cause
 from pruner.measure.inputs import Inputs
 from pruner.measure.program import Program
@@ -49,12 +49,14 @@ class Bench:
     def time(self, key: int, best_s: float | None) -> list[float]:
         """Seconds of a call, one figure per repeat, adaptively."""
         call, sample = self._callable(key)
-        return timing.time_adaptively(call, sample, best_s, self._rule)
+        with affinity.apart():
+            return timing.time_adaptively(call, sample, best_s, self._rule)
 
     def sample(self, key: int, seconds: float) -> list[float]:
         """Seconds of a call, one figure per repeat, for about `seconds`."""
         call, sample = self._callable(key)
-        return timing.sample_for(call, sample, seconds, self._rule)
+        with affinity.apart():
+            return timing.sample_for(call, sample, seconds, self._rule)
 
     def reference(self) -> None:
         """Runs the untuned program for its output. Where random signs give no number (a square root, a
@@ -77,6 +79,10 @@ class Bench:
             if text is not None:
                 return text
         return None
+
+    def quieten(self) -> None:
+        """Returns when this process has left the cores, for another worker's program to be timed."""
+        affinity.wait_until_idle()
 
     def forget(self) -> None:
         """Drops every compiled program."""
@@ -120,6 +126,7 @@ def serve(connection: Connection) -> None:
     threading.Thread(target=read, daemon=True).start()
     _, mod, target, rule = requests.get()
     bench = Bench(mod, target, TimingRule(**rule))
+    affinity.start_pool()
     connection.send(("ok", int(tvm.runtime.num_threads()), 0.0))
     while True:
         name, *arguments = requests.get()
