@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import gmean
 
 import pruner
 from pruner.analyzer.device import Device
@@ -87,8 +86,10 @@ def main(arguments: list[str]) -> None:
             for name, f in found.items():
                 ratios[name].append(f["latency_s"] / found["pruner"]["latency_s"])
     for name in list(SEARCHES)[1:]:
-        log = np.array(ratios[name])
-        print(f"{name} / pruner latency: geometric mean {gmean(log):.3f}, {log.min():.3f} to {log.max():.3f}")
+        found = np.array(ratios[name])
+        print(
+            f"{name} / pruner latency: geometric mean {np.exp(np.log(found).mean()):.3f}, {found.min():.3f} to {found.max():.3f}"
+        )
     print(folder)
 
 

@@ -11,6 +11,7 @@ import pytest
 from tvm import te
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
 from tvm.script import tirx as T
 from tvm.target import Target
 from tvm.tirx import PrimFunc
@@ -28,6 +29,10 @@ class HandMade(Candidate):
     def __init__(self, mod: IRModule) -> None:
         self.schedule = Schedule(mod)
         self.key = str(id(self)).encode()
+
+    @property
+    def decided(self) -> Trace:
+        return self.schedule.trace
 
     def materialise(self) -> Schedule:
         return self.schedule
