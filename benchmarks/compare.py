@@ -87,9 +87,8 @@ def main(arguments: list[str]) -> None:
                 ratios[name].append(f["latency_s"] / found["pruner"]["latency_s"])
     for name in list(SEARCHES)[1:]:
         found = np.array(ratios[name])
-        print(
-            f"{name} / pruner latency: geometric mean {np.exp(np.log(found).mean()):.3f}, {found.min():.3f} to {found.max():.3f}"
-        )
+        mean, low, high = np.exp(np.log(found).mean()), found.min(), found.max()
+        print(f"{name} / pruner latency: geometric mean {mean:.3f}, {low:.3f} to {high:.3f}")
     print(folder)
 
 
