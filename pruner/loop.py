@@ -131,9 +131,16 @@ class Run:
     def _space(self) -> Space:
         """The design space; when it is empty, the error says how fast the program is as it stands."""
         try:
-            return Space.of(self.task)
+            space = Space.of(self.task)
         except UntunableError as error:
             raise self._untunable(str(error)) from error
+        slow = space.supported.count(False)
+        if slow:
+            self.display.message(
+                f"{slow} of {len(space.sketches)} sketches cannot be expressed as arrays: their schedules "
+                "are replayed one by one, so fewer are explored."
+            )
+        return space
 
     def _untunable(self, reason: str) -> UntunableError:
         untuned = self.measurer.baseline()
@@ -165,6 +172,8 @@ class Run:
                 "drafted": session.drafted,
                 "verified": session.verified,
             }
+            if space.slow_rows:
+                self.counts["replayed"] = space.slow_rows
             measurements = self.measurer.measure(batch)
             with stop.held():
                 self._record(measurements)

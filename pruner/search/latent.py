@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pruner.measure.measurement import Measurement
 
 FITNESS = ("draft", "verifier")
+# Rows explored a round when some must be replayed one by one, a few milliseconds each.
+SLOW_EXPLORED = 1000
 
 
 class LatentSearch(SearchStrategy):
@@ -81,6 +83,7 @@ class LatentSession(Session):
         self._pool = pool
         self._rng = rng
         self._extractors = make_extractors(verifier.features, draft.device)
+        self._explored = draft.explored if all(space.supported) else min(draft.explored, SLOW_EXPLORED)
         # Rows that may not be drafted again: proposed, rejected, or another spelling of a proposed program.
         self._spent: list[np.uint64] = []
         self._programs: set[int] = set()
@@ -114,7 +117,7 @@ class LatentSession(Session):
         drafted, explored = explore(
             self._space,
             self._fitness(),
-            explored=self._draft.explored,
+            explored=self._explored,
             size=self._draft.size,
             measured=spent,
             seeds=Population.concat(parents) if parents else None,

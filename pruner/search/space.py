@@ -27,6 +27,8 @@ _Group = tuple[NDArray[np.int64], Nest]
 
 # Rows with random compute locations that show, when a space is made, which locations are valid how often.
 _PROBES = 1024
+# Nests of replayed rows that are kept.
+_KEPT = 4096
 # The largest loop index that is tried.
 _DEEPEST = 31
 # What a location weighs that no probe found valid: rare, not impossible.
@@ -49,6 +51,7 @@ class Space:
         self.width = max(sketch.width for sketch in self.sketches)
         self.materialiser = materialiser
         self.slow_rows = 0
+        self._slow_nests: dict[tuple[int, bytes], Nest | None] = {}
         self._analyses: list[SketchAnalysis | None] = []
         self._operators: list[Operators] = []
         for sketch in self.sketches:
@@ -132,25 +135,27 @@ class Space:
         return population[np.sort(first)]
 
     def legal(self, population: Population) -> NDArray[np.bool_]:
-        """Which rows TVM's post-processors will accept, as far as the decisions tell: rows of unsupported
-        sketches count as legal."""
+        """Which rows TVM's post-processors will accept, as far as the decisions tell; of rows of unsupported
+        sketches, which ones TVM's primitives accept."""
         legal = np.ones(len(population), dtype=bool)
         for index, rows in self._by_sketch(population.sketch_ids):
             decisions = population.decisions[rows, : self.sketches[index].width]
             reasons = self._analysed(index, SketchAnalysis.legal, decisions)
-            for passes in (reasons or {}).values():
+            if reasons is None:
+                legal[rows] = [self._slow_nest(index, row) is not None for row in decisions]
+                continue
+            for passes in reasons.values():
                 legal[rows] &= passes
         return legal
 
     def nests(self, population: Population) -> Iterator[tuple[NDArray[np.int64], Nest]]:
         """Groups of rows that share sketch and locations, with their nest before post-processing.
-        Every row appears once. Raises RejectedError when a row of an unsupported sketch cannot be
-        replayed."""
+        Every row appears once. Raises RejectedError when a row of an unsupported sketch is not legal."""
         for index, rows in self._by_sketch(population.sketch_ids):
             decisions = population.decisions[rows, : self.sketches[index].width]
             groups: Iterable[_Group] | None = self._analysed(index, _all_nests, decisions)
             if groups is None:
-                groups = ((np.array([i]), self._slow_nest(index, row)) for i, row in enumerate(decisions))
+                groups = self._slow_groups(index, decisions)
             for group, nest in groups:
                 yield rows[group], nest
 
@@ -210,9 +215,26 @@ class Space:
             self._analyses[index] = None
             return None
 
-    def _slow_nest(self, index: int, row: NDArray[np.int64]) -> Nest:
-        self.slow_rows += 1
-        return read_nest(self.materialiser.replay(self.sketches[index].decided(row)))
+    def _slow_groups(self, index: int, decisions: NDArray[np.int64]) -> Iterator[_Group]:
+        for i, row in enumerate(decisions):
+            nest = self._slow_nest(index, row)
+            if nest is None:
+                raise RejectedError(f"TVM's primitives refuse row {row.tolist()} of sketch {index}.")
+            yield np.array([i]), nest
+
+    def _slow_nest(self, index: int, row: NDArray[np.int64]) -> Nest | None:
+        """The nest of a row that is replayed, None where a primitive refuses it. Legality, drafts and
+        features ask for the same rows, so the last ones are kept."""
+        key = index, row.tobytes()
+        if key not in self._slow_nests:
+            self.slow_rows += 1
+            if len(self._slow_nests) >= _KEPT:
+                self._slow_nests.clear()
+            try:
+                self._slow_nests[key] = read_nest(self.materialiser.replay(self.sketches[index].decided(row)))
+            except RejectedError:
+                self._slow_nests[key] = None
+        return self._slow_nests[key]
 
     def _require_change(self) -> None:
         """A space without decisions is worth measuring only if its one program is not the untuned one."""

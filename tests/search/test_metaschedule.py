@@ -41,7 +41,7 @@ def start(space: Space, pool: Population | None = None) -> MetaScheduleSession:
 
 def innermost(candidate: Candidate) -> int:
     """The innermost factor of the second tile: what the made-up device likes large."""
-    tiles = [d for i, d in candidate.trace.decisions.items() if i.kind.name == "SamplePerfectTile"]
+    tiles = [d for i, d in candidate.decided.decisions.items() if i.kind.name == "SamplePerfectTile"]
     return int(tiles[1][-1])
 
 
@@ -73,7 +73,7 @@ def test_proposes_new_candidates_and_takes_failures() -> None:
     # The scored population: TVM's 512 at its start and after each of 4 generations, in both rounds.
     assert (session.explored, session.verified) == (2 * 5 * 512, 0)
     # A candidate stands for the same program as its trace replayed by us.
-    replayed = TraceCandidate(space.task, first[0].trace).materialise()
+    replayed = TraceCandidate(space.task, first[0].decided).materialise()
     assert tvm_ffi.structural_equal(replayed.mod, first[0].materialise().mod)
 
 

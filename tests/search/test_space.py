@@ -163,7 +163,7 @@ def test_rows_survive_materialising_and_encoding(workload: str) -> None:
     rows = space.sample(90 if workload not in QUICK else 30, np.random.default_rng(11))
     rows = rows[space.legal(rows)]
     for i, candidate in enumerate(rows):
-        assert space.encode(candidate.trace).keys()[0].tobytes() == rows.keys()[i].tobytes()
+        assert space.encode(candidate.decided).keys()[0].tobytes() == rows.keys()[i].tobytes()
 
 
 def test_a_record_of_a_database_is_encoded() -> None:
@@ -171,7 +171,7 @@ def test_a_record_of_a_database_is_encoded() -> None:
     rows = space.sample(1, np.random.default_rng(0))
     database = ms.database.MemoryDatabase()
     workload = database.commit_workload(space.task.mod)
-    record = ms.database.TuningRecord(rows[0].trace, workload, [1.0], space.task.target)
+    record = ms.database.TuningRecord(rows[0].decided, workload, [1.0], space.task.target)
     text = json.dumps(record.as_json(), default=lambda boxed: boxed.value)
     read = ms.database.TuningRecord.from_json(json.loads(text), workload)
     assert space.encode(read.trace).keys()[0].tobytes() == rows.keys()[0].tobytes()
@@ -197,7 +197,7 @@ def test_decisions_that_do_not_fit_are_repaired_as_tvm_repairs_them() -> None:
 
 def test_traces_of_another_program_and_undecided_ones_are_refused() -> None:
     space = _space("GMM/0")
-    foreign = _space("C2D/0").sample(1, np.random.default_rng(0))[0].trace
+    foreign = _space("C2D/0").sample(1, np.random.default_rng(0))[0].decided
     with pytest.raises(ConfigError, match="none of the 3 sketches of GMM/0"):
         space.encode(foreign)
     with pytest.raises(ConfigError, match="tile factors are needed"):
@@ -251,7 +251,7 @@ def test_rows_of_a_sketch_that_arrays_cannot_express_go_the_slow_way(monkeypatch
     }
     assert found == expected
     assert slow.slow_rows == 20
-    assert slow.encode(rows[3].trace).keys()[0].tobytes() == rows.keys()[3].tobytes()
+    assert slow.encode(rows[3].decided).keys()[0].tobytes() == rows.keys()[3].tobytes()
 
 
 def test_a_sketch_that_turns_out_inexpressible_goes_the_slow_way_from_then_on(
