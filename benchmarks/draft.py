@@ -1,4 +1,4 @@
-"""Seconds of one draft (8,000 rows explored, scored and cut to 512) for every te_workload on this CPU.
+"""Seconds of one draft (8,000 rows explored, scored and cut to 512) for twelve te_workloads on this CPU.
 
     python -m benchmarks.draft [workload ...]
 

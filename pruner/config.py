@@ -71,7 +71,8 @@ def compose_sweep(overrides: Sequence[str], config_dir: str | None = None) -> li
 def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
     """The component that a group describes: its `_target_`, called with its settings and `runtime`.
 
-    By family, `runtime` is: draft `device`; verifier `seed`; measure `task` and `threads`; else none.
+    By family, `runtime` is: draft `device`; verifier `seed`; measure `task` and `threads`; else none. What a
+    class of the user's own does not take is left out.
     Hydra would take dataclasses among the arguments for configs, so they are passed after it is done.
 
     Raises ConfigError when the class cannot be imported or does not take the settings.
@@ -83,6 +84,9 @@ def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
         factory = hydra_instantiate(settings, _partial_=True, _convert_="all")
     except (InstantiationException, OmegaConfBaseException) as error:
         raise ConfigError(_unwrapped(error, settings)) from error
+    takes = inspect.signature(factory.func).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        runtime = {name: value for name, value in runtime.items() if name in takes}
     try:
         inspect.signature(factory.func).bind(**{**factory.keywords, **runtime})
     except TypeError as error:

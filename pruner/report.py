@@ -148,8 +148,8 @@ def final_table(summary: Summary) -> Table:
     table.add_row("best", latency(summary.best_s))
     if summary.baseline_s and summary.best_s:
         table.add_row("speed-up", f"{summary.baseline_s / summary.best_s:.2f}x")
-    verdict = {True: "equals the untuned program's", False: "DIFFERS", None: "not compared"}
-    table.add_row("output", verdict[summary.correct])
+    verdict = "equals the untuned program's" if summary.correct else "not compared"
+    table.add_row("output", verdict)
     table.add_row("trials", str(summary.trials))
     kinds = ", ".join(f"{count} {kind}" for kind, count in summary.failures.items())
     table.add_row("failed", kinds or "none")

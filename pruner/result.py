@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-import tvm
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
+from pruner.executable import Executable
 from pruner.records.database import TunedProgram, load
 from pruner.report import Summary
 from pruner.workload import Task
@@ -37,7 +37,8 @@ class TuneResult:
         """The run as a TVM database."""
         return JSONDatabase(work_dir=str(self.work_dir))
 
-    def compile(self) -> tvm.runtime.Module:
-        """The best program's machine code, entry function `main`; the untuned program's when none ran."""
+    def compile(self) -> Executable:
+        """The best program's machine code, called with NumPy arrays or TVM tensors; the untuned program's
+        when none ran."""
         best = self.best
-        return best.compiled if best is not None else tvm.compile(self.task.mod, target=self.task.target).mod
+        return best.compiled if best is not None else Executable(self.task.mod, self.task.target)

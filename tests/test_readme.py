@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from pruner.analyzer.device import Device
 from pruner.search.space import Space
@@ -28,6 +29,16 @@ def test_the_draft_model_of_ones_own():
     lanes = device.vector_bytes // 4
     assert 128**3 / lanes <= scores.min() < scores.max()
     assert f"draft._target_=mine.{'VectorCount'}" in README
+
+
+@pytest.mark.slow
+def test_the_python_way(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(block("import numpy as np"), names)
+    np.testing.assert_allclose(names["z"], names["x"] @ names["y"], rtol=1e-4)
+    (folder,) = tmp_path.glob("outputs/*/*")
+    assert (folder / "summary.json").exists()
 
 
 def test_the_strategy_for_tvms_tuner():

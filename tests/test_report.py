@@ -98,7 +98,7 @@ def test_the_final_table_says_it_all(contents):
         "16,000",
     ):
         assert part in shown
-    assert "DIFFERS" in text_of(final_table(summary(contents, correct=False)))
+    assert "not compared" in text_of(final_table(summary(contents, correct=None)))
 
 
 def test_a_run_that_found_nothing_has_a_table_too(contents):

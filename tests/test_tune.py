@@ -118,7 +118,9 @@ def test_failures_are_trials_and_the_rest_goes_on(go, tmp_path):
 def test_a_run_without_a_single_success_reports(go):
     result = go(DummyMeasurer(latency=latency, failure=lambda _: "build", baseline_s=1e-3))
     assert (result.summary.best_s, result.best, result.summary.failed) == (None, None, 12)
-    assert result.compile()["main"] is not None
+    a, b, c = (np.random.default_rng(0).random((32, 32), np.float32) for _ in range(3))
+    result.compile()(a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
 def test_a_wrong_program_is_named_dropped_and_the_next_taken(go):
@@ -380,6 +382,14 @@ def test_the_whole_command(tmp_path):
     assert summary["correct"] is True
     assert summary["best_s"] < summary["baseline_s"]
     assert "speed-up" in out
+    tuned = load(tmp_path / "run")
+    # NumPy's memory is aligned to 16 bytes; TVM's code needs 64.
+    x, y, z = (
+        np.frombuffer(bytearray(4 * 128**2 + 80), np.float32, 128**2, 16).reshape(1, 128, 128) for _ in "xyz"
+    )
+    x[:], y[:] = np.random.default_rng(0).random((2, 1, 128, 128), np.float32)
+    tuned(x, y, z)
+    np.testing.assert_allclose(z, x @ y, rtol=1e-4)
     # The printed line runs the result.
     line = next(text for text in out.splitlines() if text.startswith("Run the result: "))
     done = subprocess.run(

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tvm import compile as tvm_compile
-from tvm import runtime
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
@@ -21,6 +19,7 @@ from tvm.target import Target
 
 from pruner._tvm import fast_intrinsics
 from pruner.errors import ConfigError, RejectedError
+from pruner.executable import Executable
 from pruner.files import write_whole
 from pruner.measure.inputs import Inputs
 from pruner.measure.program import arguments_of
@@ -99,13 +98,13 @@ class TunedProgram:
     latency_s: float
 
     @cached_property
-    def compiled(self) -> runtime.Module:
-        """The machine code; its entry function is `main`."""
-        return tvm_compile(self.schedule.mod, target=self.target).mod
+    def compiled(self) -> Executable:
+        """The machine code."""
+        return Executable(self.schedule.mod, self.target)
 
-    def __call__(self, *arguments: runtime.Tensor) -> None:
-        """Runs it once; results are written to the output arguments."""
-        self.compiled["main"](*arguments)
+    def __call__(self, *arguments: Any) -> None:
+        """Runs it once; results are written into the output arguments, NumPy arrays or TVM tensors."""
+        self.compiled(*arguments)
 
     def arguments(self) -> list[Any]:
         """Arguments of the right shapes and types: random numbers, the outputs overwritten by a call."""

@@ -269,7 +269,8 @@ def check_free(work_dir: str | os.PathLike[str], header: Header | None = None) -
                 f"work_dir={work_dir} holds the run of another task, machine or setting "
                 f"({'; '.join(differing)}). {way_out}"
             )
-    state = "a finished run" if there.end else "an unfinished run"
+    whole = there.end is not None and there.end.reason not in ("interrupted", "error")
+    state = "a finished run" if whole else "an unfinished run"
     raise ConfigError(
         f"work_dir={work_dir} already holds {state} of {there.header.workload} "
         f"with {len(there.trials)} trials. {way_out}"
