@@ -88,8 +88,9 @@ def tune(
 
 def run(cfg: DictConfig, clock: Clock) -> TuneResult:
     """`pruner tune`: a run as the settings say, shown on the terminal. clock: running since the command."""
+    described: Any = OmegaConf.to_container(cfg.device)
     device, task, notes = placed(
-        Device.load(cfg.device.name), cfg.target, lambda target: load_task(cfg.workload, target)
+        Device.of(described), cfg.target, lambda target: load_task(cfg.workload, target)
     )
     components = Components(
         device,

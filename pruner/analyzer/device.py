@@ -65,6 +65,13 @@ class Device:
         return cls.parse(name, yaml.safe_load(text))
 
     @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Device:
+        """The device of a config group: a `name` alone, or with it all that a device file says."""
+        name = settings["name"]
+        described = {key: value for key, value in settings.items() if key != "name"}
+        return cls.parse(name, described) if described else cls.load(name)
+
+    @classmethod
     def parse(cls, name: str, description: Mapping[str, Any]) -> Device:
         """The device a YAML file describes. Raises DeviceError naming what is missing or unknown."""
         try:

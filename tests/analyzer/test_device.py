@@ -1,8 +1,12 @@
 import dataclasses
+from importlib import resources
+from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from pruner.analyzer.device import Device, declared
+from pruner.config import compose
 from pruner.errors import DeviceError
 
 
@@ -42,3 +46,14 @@ def test_an_incomplete_description_says_what_is_missing() -> None:
         Device.parse("odd", whole | {"levels": [level | {"warp": 32} for level in whole["levels"]]})
     with pytest.raises(DeviceError, match="three levels"):
         Device.parse("flat", whole | {"levels": whole["levels"][:2]})
+
+
+def test_a_device_of_ones_own_is_a_file_in_the_config_folder(tmp_path: Path) -> None:
+    text = resources.files("pruner.analyzer").joinpath("devices", "x86-64.yaml").read_text("utf-8")
+    (tmp_path / "device").mkdir()
+    (tmp_path / "device" / "mine.yaml").write_text(f"name: mine\n{text}", "utf-8")
+    cfg = compose(["workload=GMM/0", "device=mine", "device.cores=3"], str(tmp_path))
+    mine = Device.of(OmegaConf.to_container(cfg.device))
+    assert (mine.name, mine.cores) == ("mine", 3)
+    assert mine.levels == Device.load("x86-64").levels
+    assert Device.of({"name": "x86-64"}) == Device.load("x86-64")

@@ -20,11 +20,13 @@ from tvm.target import Target
 from pruner._tvm import fast_intrinsics
 from pruner.adapt.rule import Scratch
 from pruner.analyzer.device import Device
-from pruner.analyzer.draft import NoDraft
+from pruner.analyzer.roofline import RooflineDraft
 from pruner.costmodel.verifier import TrainingSet
 from pruner.costmodel.xgb import XGBVerifier
 from pruner.integration.strategy import PrunerStrategy
+from pruner.search.latent import LatentSearch
 from pruner.search.random import RandomSearch
+from pruner.search.strategy import SearchStrategy
 
 TARGET = {"kind": "llvm", "num-cores": 2}
 DEVICE = Device.load("x86-64")
@@ -102,7 +104,7 @@ def matmul(n: int) -> Any:
     return te.create_prim_func([a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], k), "c")])
 
 
-def tune(mod: Any, search: RandomSearch, verifier: XGBVerifier, folder: Path, trials: int) -> ms.Database:
+def tune(mod: Any, search: SearchStrategy, verifier: XGBVerifier, folder: Path, trials: int) -> ms.Database:
     fast_intrinsics()
     return ms.tir_integration.tune_tir(
         mod,
@@ -113,13 +115,18 @@ def tune(mod: Any, search: RandomSearch, verifier: XGBVerifier, folder: Path, tr
         builder=StubBuilder(),
         runner=StubRunner(),
         cost_model="random",
-        strategy=PrunerStrategy(search, draft=NoDraft(device=DEVICE), verifier=verifier, adapt=Scratch()),
+        strategy=PrunerStrategy(
+            search, draft=RooflineDraft(device=DEVICE), verifier=verifier, adapt=Scratch()
+        ),
         seed=0,
     )
 
 
-def test_tune_tir_runs_our_strategy(tmp_path: Path) -> None:
-    database = tune(matmul(32), RandomSearch(), XGBVerifier(features="statement"), tmp_path, 10)
+@pytest.mark.parametrize("search", [RandomSearch(), LatentSearch()], ids=["random", "latent"])
+def test_tune_tir_runs_our_strategy(tmp_path: Path, search: SearchStrategy) -> None:
+    verifier = XGBVerifier(features="symbols")
+    database = tune(matmul(32), search, verifier, tmp_path, 10)
+    assert verifier.fitted == search.uses_verifier
     records = database.get_all_tuning_records()
     assert len(records) == 10
     best = {}
