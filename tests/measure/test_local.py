@@ -105,21 +105,17 @@ def test_a_killed_worker_costs_one_candidate(programs, measuring):
     mods = ["copy", "endless", "copy"]
     candidates = [programs.candidate(getattr(programs, name)) for name in mods]
     with measuring(programs.copy, run_timeout_s=60.0) as measurer:
+        pool, ask, endless = measurer._pool, measurer._pool.ask, measurer._trials + 2
 
-        def kill_all():
+        def kill_all(computing):
             # The one that computes dies last: its death is what the parent answers at once.
-            for worker in sorted(pool.workers, key=lambda worker: worker is timed[1]):
+            for worker in sorted(pool.workers, key=lambda worker: worker is computing):
                 worker.process.kill()
                 worker.process.wait()
 
-        pool, timed = measurer._pool, []
-        ask = pool.ask
-
         def watched(worker, command, *words, **limits):
-            if command == "time":
-                timed.append(worker)
-                if len(timed) == 2:  # the endless one is about to run; another worker may hold the third
-                    threading.Timer(0.5, kill_all).start()
+            if command == "time" and words[0] == endless:
+                threading.Timer(0.5, kill_all, [worker]).start()
             return ask(worker, command, *words, **limits)
 
         pool.ask = watched
