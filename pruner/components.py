@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pruner.adapt.rule import AdaptationRule
+from pruner.adapt.rule import AdaptationRule, Frozen
 from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
+from pruner.measure.measurement import Measurer
 from pruner.search.strategy import SearchStrategy
 from pruner.settings import whole
 
@@ -38,6 +39,18 @@ class Components:
                     f"{name} is {part!r}, a {type(part).__name__}: give an instance of {family.__module__}."
                     f"{family.__name__}."
                 )
+
+    def suited_to(self, measurer: Measurer) -> tuple[Components, list[str]]:
+        """The parts of a run with this measurer, and what had to change, in words."""
+        if not isinstance(measurer, Measurer):
+            raise ConfigError(
+                f"measure is {measurer!r}, a {type(measurer).__name__}: give an instance of "
+                f"{Measurer.__module__}.{Measurer.__name__}."
+            )
+        if measurer.times or isinstance(self.adapt, Frozen):
+            return self, []
+        note = "nothing is timed, so nothing is learnt: adapt=frozen, and the draft's order is the verifier's"
+        return replace(self, adapt=Frozen()), [note]
 
 
 @dataclass(frozen=True)

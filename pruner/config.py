@@ -6,6 +6,7 @@ Nothing here imports TVM, so that a bad setting is refused at once, and nothing 
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import itertools
 from collections.abc import Mapping, Sequence
@@ -57,7 +58,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> Dic
 def compose_sweep(overrides: Sequence[str], config_dir: str | None = None) -> list[DictConfig]:
     """One config per combination of the overrides that list several values (`seed=0,1 search=latent,random`),
     each with its own work_dir below Hydra's sweep folder. All are checked before the first is returned."""
-    parsed = _parse(overrides)
+    parsed = parse(overrides)
     choices = [
         [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
         if item.is_discrete_sweep()
@@ -77,13 +78,7 @@ def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
 
     Raises ConfigError when the class cannot be imported or does not take the settings.
     """
-    plain = OmegaConf.to_container(cfg, resolve=True) if isinstance(cfg, DictConfig) else cfg
-    assert isinstance(plain, Mapping)
-    settings = {str(key): value for key, value in plain.items()}
-    try:
-        factory = hydra_instantiate(settings, _partial_=True, _convert_="all")
-    except (InstantiationException, OmegaConfBaseException) as error:
-        raise ConfigError(_unwrapped(error, settings)) from error
+    factory = imported(cfg)
     takes = inspect.signature(factory.func).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         runtime = {name: value for name, value in runtime.items() if name in takes}
@@ -94,12 +89,27 @@ def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
             name for name in inspect.signature(factory.func).parameters if name not in ("args", "kwargs")
         )
         raise ConfigError(
-            f"{settings['_target_']} cannot be made from its settings: {error}. "
+            f"{cfg['_target_']} cannot be made from its settings: {error}. "
             f"It takes: {accepted or 'nothing'}; "
             f"it is given: {', '.join([*factory.keywords, *runtime]) or 'nothing'}."
         ) from error
     check_types(factory.func, factory.keywords)
     return factory(**runtime)
+
+
+def imported(cfg: DictConfig | Mapping[str, Any]) -> functools.partial[Any]:
+    """What a group describes, not yet made: `func` is its class, `keywords` are its settings.
+
+    Raises ConfigError when the class cannot be imported.
+    """
+    plain = OmegaConf.to_container(cfg, resolve=True) if isinstance(cfg, DictConfig) else cfg
+    assert isinstance(plain, Mapping)
+    settings = {str(key): value for key, value in plain.items()}
+    try:
+        factory: functools.partial[Any] = hydra_instantiate(settings, _partial_=True, _convert_="all")
+    except (InstantiationException, OmegaConfBaseException) as error:
+        raise ConfigError(_unwrapped(error, settings)) from error
+    return factory
 
 
 def _compose(overrides: list[str], config_dir: str | None, job: int, sweep: bool) -> DictConfig:
@@ -125,14 +135,14 @@ def _compose(overrides: list[str], config_dir: str | None, job: int, sweep: bool
     except MissingConfigException as error:
         raise ConfigError(_unknown_option(error, config_dir)) from error
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(_explained(error)) from error
+        raise ConfigError(explained(error)) from error
     _check(settings)
     return settings
 
 
 def _normalised(overrides: Sequence[str]) -> list[str]:
     """Text values quoted where they must be; settings of a `custom` component allowed whatever their name."""
-    parsed = _parse(overrides)
+    parsed = parse(overrides)
     custom = {item.key_or_group for item in parsed if item.value() == "custom"}
     known = groups()
     lines = []
@@ -150,7 +160,8 @@ def _normalised(overrides: Sequence[str]) -> list[str]:
     return lines
 
 
-def _parse(overrides: Sequence[str]) -> list[Override]:
+def parse(overrides: Sequence[str]) -> list[Override]:
+    """The arguments as Hydra reads them. Raises ConfigError for one that cannot be read."""
     parser = OverridesParser.create()
     parsed = []
     for line in overrides:
@@ -189,7 +200,7 @@ def _unknown_option(error: MissingConfigException, config_dir: str | None) -> st
     )
 
 
-def _explained(error: Exception) -> str:
+def explained(error: Exception) -> str:
     """Hydra's or OmegaConf's message in our words; unknown keys get the list of known ones."""
     message = str(error).strip()
     first = message.splitlines()[0]
@@ -217,9 +228,14 @@ def _unknown_key(key: str) -> str:
             f"`pruner tune --help` lists the settings of every {group}."
         )
     names = [*top, *known]
-    close = difflib.get_close_matches(key, names, 1)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    return f"Unknown setting '{key}'.{hint} Accepted: {', '.join(top)}; and the groups {', '.join(known)}."
+    accepted = f"{', '.join(top)}; and the groups {', '.join(known)}"
+    return f"Unknown setting '{key}'.{did_you_mean(key, names)} Accepted: {accepted}."
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """A hint that continues a message, where one of `names` is nearly the given one."""
+    close = difflib.get_close_matches(name, names, 1)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 def _plain_keys() -> list[str]:

@@ -27,6 +27,7 @@ class RoundReport:
 
     trials: measured so far, of `budget`. best_s: seconds, None before the first valid one. gflops: of the
     best, 10^9 operations per second. failures: trials so far by kind. seconds: so far by stage, and `total`.
+    compiled: of a run that times nothing, what it shows instead of the best (see compiled.so_far).
     """
 
     round: int
@@ -36,6 +37,7 @@ class RoundReport:
     gflops: float | None
     failures: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    compiled: str = ""
 
 
 class Display:
@@ -69,7 +71,7 @@ class PlainDisplay(Display):
         parts = [
             f"round {report.round}",
             f"trials {report.trials}/{report.budget}",
-            f"best {_best(report)}",
+            report.compiled or f"best {_best(report)}",
             f"{report.seconds.get('total', 0.0):.1f} s",
         ]
         if report.failures:
@@ -126,7 +128,10 @@ def panel(report: RoundReport) -> Group:
     head.add_row("round", str(report.round))
     done = ProgressBar(total=report.budget, completed=report.trials, width=30)
     head.add_row("trials", done, f"{report.trials}/{report.budget}")
-    head.add_row("best", _best(report))
+    if report.compiled:
+        head.add_row("", report.compiled)
+    else:
+        head.add_row("best", _best(report))
     if report.failures:
         head.add_row("failed", _failures(report))
     total = report.seconds.get("total", 0.0)

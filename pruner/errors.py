@@ -19,3 +19,7 @@ class UntunableError(PrunerError):
 
 class RejectedError(PrunerError):
     """TVM's schedule primitives or post-processors refuse a candidate."""
+
+
+class CompileError(PrunerError):
+    """A scheduled program that TVM's code generator or nvcc cannot compile."""

@@ -9,7 +9,10 @@ import tvm
 from tvm.ir import IRModule
 from tvm.target import Target
 
+from pruner.measure import gpu
+from pruner.measure.build import machine_code
 from pruner.measure.program import ENTRY, written_arguments
+from pruner.measure.runtime import runtime_of
 
 
 class Executable:
@@ -18,10 +21,15 @@ class Executable:
     Args:
         mod: one function called `main`, scheduled or not.
         target: what it is compiled for.
+
+    Raises DeviceError for a cuda target where there is no GPU.
     """
 
     def __init__(self, mod: IRModule, target: Target) -> None:
-        self.module = tvm.compile(mod, target=target).mod
+        if target.kind.name == "cuda":
+            gpu.check(target)
+        self._device = runtime_of(target).device
+        self.module = machine_code(mod, target)
         self._written = written_arguments(mod[ENTRY])
 
     def __call__(self, *arguments: Any) -> None:
@@ -30,7 +38,7 @@ class Executable:
         TVM's code takes memory to be aligned to 64 bytes, which NumPy's seldom is, and crashes otherwise:
         arrays are copied into tensors, and the outputs back. Pass tensors where that costs too much.
         """
-        tensors = [tvm.runtime.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        tensors = [tvm.runtime.tensor(a, self._device) if isinstance(a, np.ndarray) else a for a in arguments]
         self.module[ENTRY](*tensors)
         for position in self._written:
             if isinstance(arguments[position], np.ndarray):

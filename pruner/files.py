@@ -1,8 +1,10 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and folders that go."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from pathlib import Path
 
 
@@ -17,3 +19,10 @@ def write_whole(path: Path, text: str) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def remove_folder(path: str | Path, patience_s: float = 1.0) -> None:
+    """Removes a folder in which someone who is ending may still write; gives up after some time."""
+    deadline = time.monotonic() + patience_s
+    while Path(path).exists() and time.monotonic() < deadline:
+        shutil.rmtree(path, ignore_errors=True)

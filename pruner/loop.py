@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tvm.s_tir.meta_schedule.utils import shash2hex
 
-from pruner import report
+from pruner import compiled, report
 from pruner.adapt.learner import Learner
 from pruner.components import Budget, Components
 from pruner.display import Display, RoundReport
@@ -19,6 +20,7 @@ from pruner.errors import ConfigError, PrunerError, UntunableError
 from pruner.interrupt import Stop, stop_on_interrupt
 from pruner.measure.clock import Clock, stage
 from pruner.measure.measurement import MeasureInterrupted, Measurement, Measurer
+from pruner.placement import host_threads
 from pruner.records.database import plain, trace_json, write_database
 from pruner.records.journal import (
     Baseline,
@@ -81,6 +83,8 @@ class Run:
             "trials": self.budget.trials,
             "batch": self.budget.batch,
         }
+        if not self.measurer.times:
+            shown["measure"] = "compile"
         try:
             with self.clock.running():
                 check_free(self.work_dir, self._header())
@@ -144,8 +148,9 @@ class Run:
 
     def _untunable(self, reason: str) -> UntunableError:
         untuned = self.measurer.baseline()
-        latency = untuned.latency_s if untuned is not None else None
-        return UntunableError(f"{reason} Its baseline latency is {report.latency(latency)}.")
+        if untuned is None:
+            return UntunableError(reason)
+        return UntunableError(f"{reason} Its baseline latency is {report.latency(untuned.latency_s)}.")
 
     def _rounds(self, space: Space, stop: Stop) -> str:
         """Proposes and measures until something runs out; returns what."""
@@ -180,7 +185,7 @@ class Run:
             stop.check()
             with stage("fit"):
                 session.observe(measurements)
-            if parts.search.uses_verifier and not self._spent(stop):
+            if self.measurer.times and parts.search.uses_verifier and not self._spent(stop):
                 learner.observe(measurements, task)
         return reason
 
@@ -201,11 +206,12 @@ class Run:
             target=plain(self.task.target.export()),
             device=self.components.device.name,
             fingerprint=self.components.device.fingerprint,
-            threads=self.components.device.cores,
+            threads=host_threads(self.components.device),
             runtime_threads=runtime_threads,
             seed=self.seed,
             settings=dict(self.settings),
-            versions=versions(),
+            versions=versions(self.task.target.kind.name),
+            timed=self.measurer.times,
         )
 
     def _open_journal(self) -> None:
@@ -227,6 +233,9 @@ class Run:
         measured = len(self.candidates)
         elapsed = self.clock.elapsed()
         candidates = [m.candidate for m in measurements if m.candidate is not None]
+        predicted: list[float | None] = [None] * len(candidates)
+        if not self.measurer.times:
+            predicted = compiled.predicted(self.components.draft, candidates)
         trials = [
             Trial(
                 trial=i,
@@ -240,8 +249,12 @@ class Run:
                 failure=m.failure,
                 message=m.message,
                 elapsed_s=elapsed,
+                resources=None if m.resources is None else asdict(m.resources),
+                draft_s=draft_s,
             )
-            for i, (candidate, m) in enumerate(zip(candidates, measurements, strict=True), measured + 1)
+            for i, (candidate, m, draft_s) in enumerate(
+                zip(candidates, measurements, predicted, strict=True), measured + 1
+            )
         ]
         seconds = self.clock.seconds()
         self.counts["measured"] = measured + len(trials)
@@ -258,6 +271,7 @@ class Run:
                 gflops=self.task.flop / best.latency_s / 1e9 if best and best.latency_s else None,
                 failures=failed,
                 seconds=seconds,
+                compiled="" if self.measurer.times else compiled.so_far(self.journal.contents),
             )
         )
 
@@ -294,7 +308,8 @@ class Run:
         counts = {**self.counts, "measured": len(self.candidates)}
         unwritten: OSError | None = None
         try:
-            write_database(self.work_dir, self.task, contents)
+            if contents.header.timed:
+                write_database(self.work_dir, self.task, contents)
             report.write_curve(self.work_dir, contents)
         except OSError as error:  # what is written last is small, and the user sees the result all the same
             unwritten = error

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from pruner import compiled
 from pruner.files import write_whole
 from pruner.measure.clock import STAGES
 from pruner.records.journal import Contents
@@ -30,7 +31,8 @@ class Summary:
     baseline_s, best_s: latency of the untuned and of the best program in seconds, None where there is none.
     correct: whether the best program's output equals the untuned program's; None where it was not compared.
     candidates: explored, drafted, verified, measured. seconds: by stage, and their total.
-    failures: failed trials by kind; their sum is `failed`.
+    failures: failed trials by kind; their sum is `failed`. resources: of a run that times nothing, the least
+    and the most registers, spilled bytes, … of the compiled programs (see compiled.NEEDS), else None.
     """
 
     workload: str
@@ -46,6 +48,7 @@ class Summary:
     candidates: dict[str, int]
     seconds: dict[str, float]
     versions: dict[str, str]
+    resources: dict[str, dict[str, int]] | None = None
 
     @classmethod
     def of(
@@ -75,6 +78,7 @@ class Summary:
             candidates=dict(candidates),
             seconds=dict(seconds),
             versions=header.versions,
+            resources=None if header.timed else compiled.ranges(contents),
         )
 
     def write(self, work_dir: str | os.PathLike[str]) -> None:
@@ -85,7 +89,8 @@ class Summary:
 
 def curve(contents: Contents) -> pd.DataFrame:
     """One row a trial, columns CURVE: latencies in seconds as measured in the run, NaN for a failure; best_s
-    is the lowest so far, a program later found wrong not counted."""
+    is the lowest so far, a program later found wrong not counted. Of a run that times nothing there is no
+    latency, and what each program needs follows (compiled.COLUMNS)."""
     import pandas as pd
 
     wrong = {c.trial for c in contents.confirmations if c.failure == "wrong"}
@@ -98,11 +103,12 @@ def curve(contents: Contents) -> pd.DataFrame:
     frame.loc[frame["trial"].isin(wrong), "failure"] = "wrong"
     # cummin leaves a gap at a failure: the best before it still stands.
     frame["best_s"] = frame["best_s"].cummin().ffill()
-    return frame
+    return frame if contents.header.timed else frame.join(compiled.columns(contents))
 
 
 def write_curve(work_dir: str | os.PathLike[str], contents: Contents) -> None:
-    """Writes curve.csv and curve.png: best latency against trials and against seconds."""
+    """Writes curve.csv and curve.png: best latency against trials and against seconds, or what programs
+    need that were not timed."""
     frame = curve(contents)
     folder = Path(work_dir)
     frame.to_csv(folder / "curve.csv", index=False)
@@ -113,11 +119,21 @@ def _draw(frame: pd.DataFrame, contents: Contents, path: Path) -> None:
     # Figure and canvas without pyplot: no global state, no display needed.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, 2, sharey=True)
+    axes = figure.subplots(1, 2, sharey=contents.header.timed)
+    if contents.header.timed:
+        _draw_latencies(frame, contents, axes)
+    else:
+        compiled.draw(frame, axes)
+    figure.suptitle(f"{contents.header.workload} on {contents.header.device}")
+    figure.savefig(path, dpi=120)
+
+
+def _draw_latencies(frame: pd.DataFrame, contents: Contents, axes: Any) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     scale, unit = _unit(frame["best_s"].min() if frame["best_s"].notna().any() else None)
     baseline = contents.baseline.latency_s if contents.baseline else None
     for axis, column, label in zip(axes, ("trial", "elapsed_s"), ("trials", "seconds"), strict=True):
@@ -135,21 +151,25 @@ def _draw(frame: pd.DataFrame, contents: Contents, path: Path) -> None:
         axes[0].yaxis.set_minor_formatter(NullFormatter())
     axes[0].set_ylabel(f"latency ({unit})")
     axes[1].legend()
-    figure.suptitle(f"{contents.header.workload} on {contents.header.device}")
-    figure.savefig(path, dpi=120)
 
 
 def final_table(summary: Summary) -> Table:
-    """The run's result: latencies, speed-up, trials, failures by kind, seconds by stage."""
+    """The run's result: latencies and speed-up, or what the compiled programs need; trials, failures by kind,
+    seconds by stage."""
     table = Table(title=f"{summary.workload} on {summary.device}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
-    table.add_row("untuned", latency(summary.baseline_s))
-    table.add_row("best", latency(summary.best_s))
-    if summary.baseline_s and summary.best_s:
-        table.add_row("speed-up", f"{summary.baseline_s / summary.best_s:.2f}x")
-    verdict = "equals the untuned program's" if summary.correct else "not compared"
-    table.add_row("output", verdict)
+    if summary.resources is None:
+        table.add_row("untuned", latency(summary.baseline_s))
+        table.add_row("best", latency(summary.best_s))
+        if summary.baseline_s and summary.best_s:
+            table.add_row("speed-up", f"{summary.baseline_s / summary.best_s:.2f}x")
+        verdict = "equals the untuned program's" if summary.correct else "not compared"
+        table.add_row("output", verdict)
+    else:
+        needs = [compiled.words(name, summary.resources) for name in summary.resources]
+        table.add_row("compiled", "\n".join([str(summary.trials - summary.failed), *needs]))
+        table.add_row("timed", "none")
     table.add_row("trials", str(summary.trials))
     kinds = ", ".join(f"{count} {kind}" for kind, count in summary.failures.items())
     table.add_row("failed", kinds or "none")
@@ -163,14 +183,29 @@ def final_table(summary: Summary) -> Table:
 
 def closing(summary: Summary, contents: Contents, work_dir: str | os.PathLike[str]) -> str:
     """What to do with the run's result, and what there is to know about it."""
+    if summary.resources:
+        return _closing_untimed(contents, work_dir)
     if summary.best_s is None:
         failed = [trial for trial in contents.confirmed() if trial.failure is not None]
         why = f" Trial {failed[0].trial} ({failed[0].failure}): {failed[0].message}" if failed else ""
+        if summary.resources is not None:
+            return f"No candidate compiled.{why}"
         return f"No candidate ran; the untuned program is all there is.{why}"
     command = f"Run the result: {load_command(work_dir, summary.threads)}"
     if summary.baseline_s is not None and summary.baseline_s < summary.best_s:
         return f"No candidate is faster than the untuned program.\n{command}"
     return command
+
+
+def _closing_untimed(contents: Contents, work_dir: str | os.PathLike[str]) -> str:
+    best = compiled.best_by_draft(contents)
+    expected = ""
+    if best is not None:
+        expected = f" The draft expects most of trial {best.trial} ({latency(best.draft_s)})."
+    return (
+        f"Nothing was timed, so there is no best program and no database.{expected}\nWhat every program "
+        f"needs is in {Path(work_dir).resolve() / 'curve.csv'}, and with its schedule in journal.jsonl there."
+    )
 
 
 def load_command(work_dir: str | os.PathLike[str], threads: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from tvm.target import Target, codegen
 
@@ -17,27 +18,31 @@ _ACCEPTED = (
 )
 
 
-def resolve_target(target: str | dict[str, Any] | Target, cores: int) -> tuple[Target, list[str]]:
+# What a caller may give as a target.
+Given: TypeAlias = str | Mapping[str, Any] | Target
+
+
+def resolve_target(
+    target: Given, cores: int, device_target: Mapping[str, object] | None = None
+) -> tuple[Target, list[str]]:
     """A complete target and what had to be filled in, in words.
 
     Args:
         target: a tag, a kind, JSON, a dict, a Target, or the old string form `llvm -mcpu=znver4`, which is
             translated.
         cores: the number of cores a CPU target gets when it names none.
+        device_target: of the device it is for; a cuda target is completed from it.
 
-    Raises ConfigError when TVM does not know the target.
+    Raises ConfigError when TVM does not know the target, or a cuda target has no architecture.
     """
     notes: list[str] = []
-    description: str | dict[str, Any] | Target = target
-    if isinstance(target, str):
-        text = target.strip()
-        if text.startswith("{"):
-            description = _from_json(text)
-        elif " " in text:
-            description = _from_options(text)
-            notes.append(f'target "{text}" is the old string form; read as {json.dumps(description)}')
-        else:
-            description = text
+    description = _described(target)
+    text = target.strip() if isinstance(target, str) else ""
+    if " " in text and not text.startswith("{"):
+        notes.append(f'target "{text}" is the old string form; read as {json.dumps(description)}')
+    if kind_of(description) == "cuda":
+        complete, filled = _complete_gpu(description, dict(device_target or {}))
+        return complete, [*notes, *filled]
     resolved = _target(description)
     if resolved.kind.name == "llvm":
         _check_cpu(resolved)
@@ -47,6 +52,56 @@ def resolve_target(target: str | dict[str, Any] | Target, cores: int) -> tuple[T
         resolved = _target(config)
         notes.append(f'target "{resolved.kind.name}" names no num-cores; {cores} filled in')
     return resolved, notes
+
+
+def kind_of(target: Given) -> str:
+    """The kind of a target, such as llvm or cuda. Raises ConfigError when TVM does not know it."""
+    description = _described(target)
+    if isinstance(description, dict) and "kind" in description:
+        return str(description["kind"])
+    return str(_target(description).kind.name)
+
+
+def arch_of(target: Given) -> str | None:
+    """The architecture that a cuda target names, such as sm_80, or None. TVM would take one for it."""
+    description = _described(target)
+    if isinstance(description, dict) and "tag" not in description:
+        return str(description["arch"]) if "arch" in description else None
+    return str(_target(description).attrs["arch"])
+
+
+def _described(target: Given) -> str | dict[str, Any] | Target:
+    """The target as TVM takes it; a bare `cuda` as a dict, since TVM would complete it by a guess."""
+    if isinstance(target, Target):
+        return target
+    if not isinstance(target, str):
+        return dict(target)
+    text = target.strip()
+    if text.startswith("{"):
+        return _from_json(text)
+    if " " in text:
+        return _from_options(text)
+    return {"kind": "cuda"} if text == "cuda" else text
+
+
+def _complete_gpu(
+    description: str | dict[str, Any] | Target, known: dict[str, object]
+) -> tuple[Target, list[str]]:
+    """A cuda target with what the device knows, and that in words."""
+    arch = arch_of(description)
+    if arch is None and "arch" not in known:
+        raise ConfigError(
+            "target cuda names no GPU: choose a device and leave target out, or give a tag such as "
+            '"nvidia/nvidia-a100", or an architecture as in {"kind": "cuda", "arch": "sm_80"}.'
+        )
+    if not isinstance(description, dict) or "tag" in description:
+        description = _target(description)
+    config = dict(description.export() if isinstance(description, Target) else description)
+    missing = {name: value for name, value in known.items() if name not in config}
+    if not missing:
+        return _target(description), []
+    filled = ", ".join(f"{name}={value}" for name, value in missing.items())
+    return _target({**config, **missing}), [f"target cuda is completed from the device: {filled}"]
 
 
 def _check_cpu(target: Target) -> None:

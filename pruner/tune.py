@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,11 +17,9 @@ from tvm.tirx import PrimFunc
 from pruner.adapt.rule import AdaptationRule, Scratch
 from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
-from pruner.analyzer.host import restricted_to
 from pruner.analyzer.roofline import RooflineDraft
 from pruner.components import Budget, Components
-from pruner.config import instantiate
-from pruner.cores import usable_cpus
+from pruner.config import imported, instantiate
 from pruner.costmodel.verifier import Verifier
 from pruner.costmodel.xgb import XGBVerifier
 from pruner.display import Display, make_display
@@ -29,11 +27,11 @@ from pruner.loop import Run
 from pruner.measure.clock import Clock
 from pruner.measure.local import LocalMeasurer
 from pruner.measure.measurement import Measurer
+from pruner.placement import host_threads, placed
 from pruner.result import TuneResult
 from pruner.search.latent import LatentSearch
 from pruner.search.strategy import SearchStrategy
 from pruner.settings import whole
-from pruner.target import resolve_target
 from pruner.workload import Task, load_task, make_task
 
 
@@ -71,7 +69,13 @@ def tune(
     clock = Clock()
     budget = Budget(trials, batch, minutes)
     whole(0, seed=seed)
-    device, task, notes = placed(device or Device.auto(), target, lambda whole: make_task(mod, whole, name))
+
+    def load(complete: Target) -> Task:
+        _check(LocalMeasurer if measurer is None else type(measurer), complete)
+        return make_task(mod, complete, name)
+
+    device, task, notes = placed(device, target, load)
+    threads = host_threads(device)
     components = Components(
         device,
         draft or RooflineDraft(device=device),
@@ -79,19 +83,27 @@ def tune(
         search or LatentSearch(),
         adapt or Scratch(),
     )
-    made = measurer or LocalMeasurer(task=task, threads=device.cores)
+    made = measurer or LocalMeasurer(task=task, threads=threads)
+    components, more = components.suited_to(made)
     settings: dict[str, Any] = {"trials": trials, "batch": batch, "measure": _described(made)}
     settings |= {family: _described(part) for family, part in vars(components).items() if family != "device"}
     folder = Path(work_dir or time.strftime("outputs/%Y-%m-%d/%H-%M-%S"))
-    return Run(task, components, made, budget, seed, folder, settings, display or Display(), clock).go(notes)
+    return Run(task, components, made, budget, seed, folder, settings, display or Display(), clock).go(
+        [*notes, *more]
+    )
 
 
 def run(cfg: DictConfig, clock: Clock) -> TuneResult:
     """`pruner tune`: a run as the settings say, shown on the terminal. clock: running since the command."""
+
+    def load(complete: Target) -> Task:
+        _check(imported(cfg.measure).func, complete)
+        return load_task(cfg.workload, complete)
+
     described: Any = OmegaConf.to_container(cfg.device)
-    device, task, notes = placed(
-        Device.of(described), cfg.target, lambda target: load_task(cfg.workload, target)
-    )
+    device = None if described == {"name": "auto"} else Device.of(described)
+    device, task, notes = placed(device, cfg.target, load)
+    threads = host_threads(device)
     components = Components(
         device,
         instantiate(cfg.draft, device=device),
@@ -99,28 +111,23 @@ def run(cfg: DictConfig, clock: Clock) -> TuneResult:
         instantiate(cfg.search),
         instantiate(cfg.adapt),
     )
+    made = instantiate(cfg.measure, task=task, threads=threads)
+    components, more = components.suited_to(made)
     shown: Any = OmegaConf.to_container(cfg)
     settings = {str(key): value for key, value in shown.items() if key not in ("work_dir", "workload")}
+    if more:
+        settings["adapt"] = _described(components.adapt)
     budget = Budget(cfg.trials, cfg.batch, cfg.minutes)
-    made = instantiate(cfg.measure, task=task, threads=device.cores)
     folder = Path(cfg.work_dir)
-    return Run(task, components, made, budget, cfg.seed, folder, settings, make_display(), clock).go(notes)
+    return Run(task, components, made, budget, cfg.seed, folder, settings, make_display(), clock).go(
+        [*notes, *more]
+    )
 
 
-def placed(
-    device: Device, target: str | Mapping[str, object] | Target | None, load: Callable[[Target], Task]
-) -> tuple[Device, Task, list[str]]:
-    """The task on its target; the device as its programs see it, with no more cores and no wider vectors than
-    the target has or this machine lets us use; and what the user should know about both."""
-    complete, notes = resolve_target(target or dict(device.target), device.cores)
-    task = load(complete)
-    asked = int(complete.attrs.get("num-cores", device.cores))
-    cores = min(asked, len(usable_cpus()))
-    seen = restricted_to(device, complete, cores)
-    if seen.cores < asked:
-        # Threads without a core of their own only wait for each other.
-        notes = [*notes, f"the target has {asked} cores; programs run with TVM_NUM_THREADS={seen.cores}"]
-    return seen, task, [*notes, *device.notes]
+def _check(measures: object, target: Target) -> None:
+    """Refuses a target that a class of measurers cannot measure, before anything is done for it."""
+    if isinstance(measures, type) and issubclass(measures, Measurer):
+        measures.check_target(target)
 
 
 def _described(component: object) -> dict[str, Any]:

@@ -2,16 +2,26 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
 import numpy as np
 import psutil
+import pytest
+import tvm
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
+from tvm.target import Target
 
+from pruner.errors import ConfigError
+from pruner.measure.nvcc import compile_cuda
 from pruner.records.database import load
 from pruner.records.journal import Journal
+from pruner.workload import load_task
 
 
 def command(tmp_path, *words):
@@ -101,3 +111,68 @@ def test_a_second_control_c_and_a_closed_pipe_lose_nothing(tmp_path):
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["trials"] == len(contents.trials)
     assert load(tmp_path / "run").latency_s == contents.best().latency_s
     assert not [worker for worker in workers if worker.is_running()]
+
+
+def test_the_whole_command_without_timing(tmp_path, nvcc):
+    process = command(
+        tmp_path,
+        "device=a100-40g",
+        "measure=compile",
+        "trials=6",
+        "batch=3",
+        "draft.explored=500",
+        "work_dir=run",
+    )
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert "adapt=frozen" in out
+    assert re.search(r"round 2  trials 6/6  compiled 6  .* registers", out)
+    assert "Nothing was timed" in out
+    assert str(tmp_path / "run" / "curve.csv") in out
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "journal.jsonl",
+        "curve.csv",
+        "curve.png",
+        "summary.json",
+    }
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["baseline_s"], summary["best_s"], summary["correct"]) == (None, None, None)
+    assert (summary["trials"], summary["failed"]) == (6, 0)
+    contents = Journal.read(tmp_path / "run" / "journal.jsonl")
+    assert contents.end.best is None
+    assert contents.header.settings["adapt"]["_target_"].endswith("Frozen")
+    # The drafted programs come in the draft's order, apart from the random share.
+    drafted = [trial.draft_s for trial in contents.trials if trial.draft_s is not None]
+    assert drafted
+    # What the journal holds is what its schedule needs.
+    target = Target(contents.header.target)
+    task = load_task("GMM/0", target)
+    for trial in contents.trials[::3]:
+        sch = Schedule(task.mod)
+        Trace.apply_json_to_schedule(trial.trace, sch)
+        assert trial.resources == asdict(compile_cuda(sch.mod, target).resources)
+    most = max(trial.resources["registers"] for trial in contents.trials)
+    assert summary["resources"]["registers"]["high"] == most
+    with pytest.raises(ConfigError, match="measure=compile"):
+        load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["device=a100-40g"], "measure=compile"),
+        (["target=cuda"], "measure=compile"),
+        (["device=a100-40g", "target=llvm"], "leave target out"),
+        (["device=k80", "measure=compile"], "sm_37"),
+        (["measure=compile"], "device=a100-40g"),
+    ],
+)
+def test_a_gpu_that_cannot_be_used_ends_before_any_work(tmp_path, nvcc, words, said):
+    if tvm.cuda(0).exist:
+        pytest.skip("this machine has a GPU")
+    out, err = command(tmp_path, *words, "work_dir=run").communicate(timeout=120)
+    assert said in err
+    assert err.startswith("pruner: ")
+    assert err.count("\n") == 1  # no warning of TVM's, no traceback
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []

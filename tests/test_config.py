@@ -110,7 +110,7 @@ def test_text_is_taken_as_it_stands(given, key, value):
         ([W, "minutes=inf"], "minutes=inf"),
         ([W, "verifier=forest"], "Unknown verifier 'forest'.*custom, random, xgb"),
         ([W, "device=k81"], "Unknown device 'k81'.*auto.*x86-64"),
-        ([W, "draft=psi"], "Unknown draft 'psi'.*none, roofline, symbol"),
+        ([W, "draft=psi"], "Unknown draft 'psi'.*none, psa, roofline, symbol"),
         ([W, "trails=3"], "Unknown setting 'trails'.*mean trials"),
         ([W, "draft.sise=3"], "draft.sise.*--help"),
         ([W, "forest.size=3"], "forest.size.*Accepted"),

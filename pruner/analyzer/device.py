@@ -11,13 +11,15 @@ import yaml
 
 from pruner.errors import DeviceError
 
+KINDS = ("cpu", "gpu")
+
 
 @dataclass(frozen=True)
 class Level:
     """One level, innermost first: registers and lanes, private cache and core, memory and cores.
 
     unit: what computes in parallel here, in words (lane, core, …).
-    capacity: bytes of one unit's memory at this level (0 = unbounded).
+    capacity: bytes of one unit's memory at this level (0 = unbounded); of a GPU's registers, one thread's.
     bandwidth: bytes per second of the whole level.
     units: how many compute in parallel inside one unit of the next level out.
     shared: all units use one memory of that capacity, instead of one each.
@@ -32,6 +34,24 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Multiprocessor:
+    """What a GPU's multiprocessor holds at once.
+
+    warp: threads that issue together. threads, blocks: the most that are resident. registers: of 4 bytes.
+    registers_per_thread: the most a thread can address. shared_per_block: bytes of shared memory a block can
+    have. shared_reserved: bytes the system adds to every block.
+    """
+
+    warp: int
+    threads: int
+    blocks: int
+    registers: int
+    registers_per_thread: int
+    shared_per_block: int
+    shared_reserved: int = 0
+
+
+@dataclass(frozen=True)
 class Device:
     """levels: innermost first. peak: operations (multiply and add count as two) per second by data type.
     transaction: bytes moved by one memory transaction. target: the default TVM target as a dict.
@@ -40,7 +60,9 @@ class Device:
     and LLVM versions); empty for a declared device. notes: what `auto` had to assume, in words.
 
     A CPU's levels are registers (lanes of a vector), l1 (pipes of a core), l2 (cores), l3 where there is
-    one, and memory; `frequency` is in Hz."""
+    one, and memory; a GPU's are registers (lanes of a scheduler), shared memory (schedulers of a
+    multiprocessor), the l2 cache (multiprocessors) and global memory. `frequency` is in Hz. cores: of a GPU,
+    multiprocessors, each a `multiprocessor`; None for a CPU."""
 
     name: str
     kind: str
@@ -53,6 +75,7 @@ class Device:
     launch: float = 0.0
     fingerprint: str = ""
     notes: tuple[str, ...] = ()
+    multiprocessor: Multiprocessor | None = None
 
     @classmethod
     def load(cls, name: str) -> Device:
@@ -77,11 +100,27 @@ class Device:
         try:
             fields = dict(description)
             levels = tuple(Level(**level) for level in fields.pop("levels"))
-            device = cls(name=name, levels=levels, **fields)
+            inside = fields.pop("multiprocessor", None)
+            device = cls(
+                name=name,
+                levels=levels,
+                multiprocessor=None if inside is None else Multiprocessor(**inside),
+                **fields,
+            )
         except (KeyError, TypeError) as error:
             raise DeviceError(
-                f"device {name} is incomplete: {error}; see pruner/analyzer/devices/x86-64.yaml"
+                f"device {name} is incomplete: {error}; see pruner/analyzer/devices/x86-64.yaml, or "
+                "a100-40g.yaml for a GPU"
             ) from None
+        if device.kind not in KINDS:
+            raise DeviceError(
+                f"device {name}: kind {device.kind} is unknown; accepted are {', '.join(KINDS)}"
+            )
+        if (device.kind == "gpu") != (inside is not None):
+            raise DeviceError(
+                f"device {name}: a GPU needs a `multiprocessor`, and nothing else has one; see "
+                "pruner/analyzer/devices/a100-40g.yaml"
+            )
         if len(levels) < 3 or any(level.units < 1 or level.capacity < 0 for level in levels):
             raise DeviceError(f"device {name}: give at least three levels, innermost first, units from 1")
         return device
@@ -111,13 +150,20 @@ class Device:
         return replace(self, cores=cores, levels=tuple(levels), peak=peak)
 
     @property
+    def sm(self) -> Multiprocessor:
+        """A GPU's multiprocessor. Raises DeviceError for a device that has none."""
+        if self.multiprocessor is None:
+            raise DeviceError(f"device {self.name} is a {self.kind}: it has no multiprocessors.")
+        return self.multiprocessor
+
+    @property
     def vector_bytes(self) -> int:
         """Bytes of one vector register: the lanes are 4 bytes each."""
         return 4 * self.levels[0].units
 
     @property
     def registers(self) -> int:
-        """Vector registers of a core."""
+        """Vector registers of a CPU's core."""
         return self.levels[0].capacity // self.vector_bytes
 
     @property

@@ -1,4 +1,5 @@
-"""All that draft models and features read off one batch of statements, worked out once."""
+"""What draft models and features read off one batch of statements, worked out once for each kind of
+device."""
 
 from __future__ import annotations
 
@@ -8,10 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.analyzer.codegen import Rewrite, rewrite
 from pruner.analyzer.device import Device
-from pruner.analyzer.footprints import Reach, reach
-from pruner.analyzer.registers import RegisterTile, register_tile
 from pruner.analyzer.roles import Roles
 from pruner.analyzer.statements import StatementBatch, batches
 from pruner.search.nest import Loop, Nest
@@ -19,31 +17,36 @@ from pruner.search.nest import Loop, Nest
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """One statement for `m` candidates on a device.
+    """One statement for `m` candidates; `cpu.CpuInspection` and `gpu.GpuInspection` add what the device's
+    code generator makes of it.
 
     loops, extents: the loops with more than one iteration in some row, outside in, and their extents,
-        `depth x m` float64. lanes: elements of its type in a vector register.
+        `depth x m` float64. roles: theirs.
     """
 
     batch: StatementBatch
-    code: Rewrite
     loops: tuple[Loop, ...]
     extents: NDArray[np.float64]
     roles: Roles
-    touched: Reach
-    tile: RegisterTile
-    lanes: int
 
     @property
     def reducing(self) -> bool:
         """Whether the statement updates its output."""
         return self.batch.statement.has_init or bool(self.batch.statement.reduces)
 
+    @property
+    def instances(self) -> NDArray[np.float64]:
+        """float64[m], how often the loops run the statement."""
+        return np.asarray(np.prod(self.extents, axis=0))
+
 
 def inspect(groups: Iterable[tuple[NDArray[np.int64], Nest]], device: Device) -> list[Inspection]:
     """The statements of all groups, as `Space.nests` yields them; alike ones together."""
+    from pruner.analyzer.cpu import inspect_cpu  # both need this module
+    from pruner.analyzer.gpu import inspect_gpu
+
     parts = batches(groups)
-    return [_inspect(batch, code, device) for batch, code in zip(parts, rewrite(parts), strict=True)]
+    return [*inspect_gpu(parts, device)] if device.kind == "gpu" else [*inspect_cpu(parts, device)]
 
 
 def total(
@@ -59,12 +62,3 @@ def total(
     for row in table:
         result += row
     return result
-
-
-def _inspect(batch: StatementBatch, code: Rewrite, device: Device) -> Inspection:
-    loops, extents = batch.live_loops()
-    roles = Roles(batch.statement)
-    touched = reach(batch, loops, extents, device.transaction)
-    lanes = max(1, device.vector_bytes // max(access.buffer.itemsize for access in touched.accesses))
-    tile = register_tile(batch, loops, extents, code, touched, roles, lanes=lanes, registers=device.registers)
-    return Inspection(batch, code, loops, extents, roles, touched, tile, lanes)

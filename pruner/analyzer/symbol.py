@@ -7,11 +7,15 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from pruner.analyzer.cpu import CpuInspection
 from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
-from pruner.analyzer.inspection import inspect, total
+from pruner.analyzer.gpu import GpuInspection
+from pruner.analyzer.gpu_symbols import gpu_symbols
+from pruner.analyzer.inspection import Inspection, inspect, total
 from pruner.analyzer.penalties import fit, kept_penalties, utilisation
-from pruner.analyzer.symbols import Symbols, symbols
+from pruner.analyzer.resources import fits
+from pruner.analyzer.symbols import Symbols, cpu_symbols
 from pruner.search.nest import Nest
 from pruner.search.population import Population
 
@@ -20,11 +24,12 @@ Floats = NDArray[np.float64]
 
 class SymbolDraft(DraftModel):
     """Pruner's equation 1: `sum over statements of S8 / (T_p * compute penalties) + S5 / (T_m * memory
-    penalties)`, with T_p the device's peak and T_m the bandwidth of the shared memory that the program's
-    data stay in: the outermost one, or a cache that holds them all.
+    penalties)`, with T_p the device's peak and T_m the bandwidth of its global memory; on a CPU, of the
+    shared memory that the program's data stay in: the outermost one, or a cache that holds them all.
 
     Args:
-        penalties: which of the six penalties stay in force, one of `analyzer.penalties.CHOICES`.
+        penalties: which of the six penalties stay in force, one of `analyzer.penalties.CHOICES`. On a GPU
+            `l1_memory` is 1 for every program that TVM accepts: none takes more shared memory than there is.
     """
 
     def __init__(
@@ -45,7 +50,15 @@ class SymbolDraft(DraftModel):
     def seconds(self, groups: Iterable[tuple[NDArray[np.int64], Nest]], n: int) -> Floats:
         """float64[n] predicted seconds of the candidates in `groups`, as `Space.nests` yields them."""
         statements = inspect(groups, self.device)
-        return total(statements, [self.latency(symbols(s)) for s in statements], n)
+        predicted = total(statements, [self.latency(self.symbols(s)) for s in statements], n)
+        return np.where(fits(statements, self.device, n), predicted, np.inf)
+
+    def symbols(self, statement: Inspection) -> Symbols:
+        """The symbols of a batch of statements."""
+        if isinstance(statement, GpuInspection):
+            return gpu_symbols(statement, self.device)
+        assert isinstance(statement, CpuInspection)  # there are no other kinds
+        return cpu_symbols(statement, self.device)
 
     def penalties(self, found: Symbols) -> dict[str, Floats]:
         """Each penalty in (0, 1], by name; 1 where it was taken away. `l2_memory` depends on the access and
@@ -53,9 +66,9 @@ class SymbolDraft(DraftModel):
         levels = self.device.levels
         values = {
             "l0_memory": fit(levels[0].capacity, found.register_bytes),
-            "l0_compute": utilisation(found.lanes, found.width),
+            "l0_compute": found.lane_use,
             "l1_memory": fit(levels[1].capacity, found.private_bytes),
-            "l1_compute": utilisation(found.private_units, levels[1].units),
+            "l1_compute": utilisation(found.private_units, found.together),
             "l2_compute": utilisation(found.cores, self.device.cores),
         }
         return {name: value if name in self.kept else np.ones_like(value) for name, value in values.items()}
@@ -63,9 +76,7 @@ class SymbolDraft(DraftModel):
     def latency(self, found: Symbols) -> Floats:
         """Seconds of one statement, equation 1's `L_c + L_m`."""
         p = self.penalties(found)
-        # The peak is for 4 bytes an element; wider types have fewer lanes, narrower ones more.
-        lanes = found.width / self.device.levels[0].units
-        peak = self.device.peak["float32"] * lanes * p["l0_compute"] * p["l1_compute"] * p["l2_compute"]
+        peak = found.rate * p["l0_compute"] * p["l1_compute"] * p["l2_compute"]
         bandwidth = self._bandwidth(found.data) * p["l0_memory"] * p["l1_memory"]
         seconds = found.operations / peak
         for traffic, run in zip(found.traffic, found.runs, strict=True):
@@ -77,6 +88,6 @@ class SymbolDraft(DraftModel):
         """T_m, bytes per second for programs whose buffers take `data` bytes."""
         shared = [level for level in self.device.levels if level.shared]
         rate = np.full(len(data), shared[-1].bandwidth)
-        for level in reversed(shared[:-1]):
+        for level in reversed(shared[:-1]) if self.device.kind == "cpu" else ():
             rate = np.where(data <= level.capacity, level.bandwidth, rate)
         return rate

@@ -12,13 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm.s_tir import Schedule
 
+from pruner.analyzer.cpu import CpuInspection
 from pruner.analyzer.device import Device
+from pruner.analyzer.gpu import GpuInspection
 from pruner.analyzer.inspection import Inspection, inspect
 from pruner.analyzer.roles import ROLES
 from pruner.analyzer.roofline import RooflineDraft
 from pruner.analyzer.symbol import SymbolDraft
-from pruner.analyzer.symbols import arithmetic, symbols
+from pruner.analyzer.symbols import arithmetic
 from pruner.features.batch import FeatureBatch, FeatureExtractor
+from pruner.features.cpu_columns import cpu_columns
+from pruner.features.gpu_columns import gpu_columns
 from pruner.search.candidate import Candidate, RowCandidate, TraceCandidate
 from pruner.search.nest import Nest
 from pruner.search.population import Population
@@ -34,6 +38,7 @@ _NS = 1e9
 class SymbolFeatures(FeatureExtractor):
     """The main statement (the one with the most operations), the others together, and the drafts' terms.
 
+    The same columns on a CPU and on a GPU; `features.gpu_columns` says which of its roles takes which place.
     Sizes, products and nanoseconds are `log2(1 + x)`; flags and shares are as they are.
 
     Args:
@@ -60,10 +65,10 @@ class SymbolFeatures(FeatureExtractor):
 
     def _fill(self, table: Columns, statements: list[Inspection]) -> None:
         n = len(table["seconds"])
-        work = [np.prod(s.extents, axis=0) * (1 + arithmetic(s.batch.statement.ops)) for s in statements]
         most, main_slot = np.zeros(n), np.full(n, np.iinfo(np.int64).max)
-        for statement, amount in zip(statements, work, strict=True):
+        for statement in statements:
             rows, slot = statement.batch.rows, statement.batch.slot
+            amount = statement.instances * (1 + arithmetic(statement.batch.statement.ops))
             better = (amount > most[rows]) | ((amount == most[rows]) & (slot < main_slot[rows]))
             most[rows[better]] = amount[better]
             main_slot[rows[better]] = slot[better]
@@ -72,11 +77,20 @@ class SymbolFeatures(FeatureExtractor):
             main = slot == main_slot[rows]
             terms = self._roofline.terms(statement)
             launches = self._roofline.launches(statement)
-            found = symbols(statement)
+            found = self._symbol.symbols(statement)
             np.add.at(table["seconds"], rows, terms.total + launches)
             np.add.at(table["symbol_seconds"], rows, self._symbol.latency(found))
             np.add.at(table["launch_seconds"], rows, launches)
             np.add.at(table["nests"], rows, (slot == statement.batch.nest).astype(float))
+            traffic = main
+            if isinstance(statement, GpuInspection):
+                # What the main statement reads is fetched by others.
+                traffic = np.full_like(main, bool(found.traffic))
+            if traffic.any():
+                run = np.min(found.runs, axis=0)[traffic]
+                np.add.at(table["S5_traffic"], rows[traffic], np.sum(found.traffic, axis=0)[traffic])
+                known = table["S7_run"][rows[traffic]]
+                table["S7_run"][rows[traffic]] = np.where(known > 0, np.minimum(known, run), run)
             if main.any():
                 shown = _main_columns(statement, self.device)
                 shown |= {f"penalty_{name}": p for name, p in self._symbol.penalties(found).items()}
@@ -85,8 +99,6 @@ class SymbolFeatures(FeatureExtractor):
                     "S2_register_work": found.register_work,
                     "S3_private_bytes": found.private_bytes,
                     "S4_private_units": found.private_units,
-                    "S5_traffic": np.sum(found.traffic, axis=0),
-                    "S7_run": np.min(found.runs, axis=0),
                     "S8_operations": found.operations,
                     "core_seconds": terms.core,
                     "near_seconds": terms.near,
@@ -98,12 +110,14 @@ class SymbolFeatures(FeatureExtractor):
             if not main.all():
                 before = slot < main_slot[rows]
                 shared = np.minimum(statement.batch.branch, 30)
-                aside = {
-                    "instances": np.prod(statement.extents, axis=0),
+                lanes = _lanes(statement)
+                scalar: Floats = np.where(lanes <= 1, 1.0, 0.0)
+                aside: Columns = {
+                    "instances": statement.instances,
                     "core_seconds": terms.core,
                     "far_seconds": terms.near + terms.far,
-                    "scalar": (statement.tile.lanes <= 1) * 1.0,
-                    "lanes": statement.tile.lanes,
+                    "scalar": scalar,
+                    "lanes": lanes,
                 }
                 for side, here in (("producers", before & ~main), ("consumers", ~before & ~main)):
                     np.add.at(table[f"{side}"], rows[here], 1.0)
@@ -168,62 +182,18 @@ def _scaled(name: str, column: Floats) -> Floats:
 
 
 def _main_columns(statement: Inspection, device: Device) -> Columns:
-    """The columns that describe the main statement, float64[m] each."""
-    extents, tile, code, batch = statement.extents, statement.tile, statement.code, statement.batch
-    touched, m = statement.touched, len(batch)
-    columns: Columns = {}
-    position = len(extents)
-    sizes = [access.buffer.itemsize for access in touched.accesses]
-    for role in reversed(ROLES):
-        span = statement.roles.span(role, statement.loops)
-        columns[f"{role}_product"] = np.prod(extents[span], axis=0)
-        columns[f"{role}_loops"] = (extents[span] > 1).sum(axis=0).astype(float)
-        position -= len(span)
-        columns[f"bytes_in_{role}"] = touched.lines[position]
-        if role in ("S3", "S2"):
-            name = "tile" if role == "S3" else "step"
-            bytes_ = [e[position] * size for e, size in zip(touched.elements, sizes, strict=True)]
-            inputs = bytes_[: touched.operands] or [np.zeros(m)]
-            columns[f"largest_input_{name}"] = np.max(inputs, axis=0)
-            columns[f"smallest_input_{name}"] = np.min(inputs, axis=0)
-            columns[f"output_{name}"] = bytes_[-1]
-    columns["innermost_spatial"] = _innermost(statement, reduction=False)
-    columns["innermost_reduction"] = _innermost(statement, reduction=True)
-    chunks = code.chunks.astype(float)
-    flags = {"unrolled_tile": 0, "unrolled_reduction": 1, "unrolled_wide": 2}
-    caches = {"l1": device.levels[1], "private": device.private, "shared": device.levels[-2]}
-    columns |= {
-        "chunks": chunks,
-        "imbalance": np.ceil(chunks / device.cores) * device.cores / chunks,
-        "serial_outer": np.maximum(columns["outer_product"] / chunks, 1.0),
-        "parallel_loops": code.parallel_loops.astype(float),
-        "vector_loops": code.vector_loops.astype(float),
-        "vector_lanes": code.lanes.astype(float),
-        "unroll": np.where(batch.unrolls, batch.unroll, 0).astype(float),
-        "straight": tile.straight.astype(float),
-        "own_vector": tile.own.astype(float),
-        "promoted": tile.promoted.astype(float),
-        "data": batch.data.astype(float),
-        "select": np.full(m, float(bool(batch.statement.ops.get("select")))),
-        "fits_l1": (touched.lines[0] <= caches["l1"].capacity).astype(float),
-        "fits_private": (touched.lines[0] <= caches["private"].capacity).astype(float),
-    }
-    columns |= {name: tile.unrolled[i].astype(float) for name, i in flags.items()}
-    columns |= {f"fetched_{name}": touched.traffic(level.capacity) for name, level in caches.items()}
-    for name in ("lanes", "vectors", "instances", "tile", "wide", "inner", "kept", "chains"):
-        columns[name] = getattr(tile, name)
-    for name in ("loads", "gathered", "spilled", "body"):
-        columns[name] = getattr(tile, name)
-    return columns
+    if isinstance(statement, GpuInspection):
+        return gpu_columns(statement, device)
+    assert isinstance(statement, CpuInspection)  # there are no other kinds
+    return cpu_columns(statement, device)
 
 
-def _innermost(statement: Inspection, *, reduction: bool) -> Floats:
-    """The extent of the innermost loop of a kind that has more than one iteration; 1 without one."""
-    found = np.ones(len(statement.batch))
-    for loop, extent in zip(statement.loops, statement.extents, strict=True):
-        if (loop in statement.batch.statement.reduces) == reduction:
-            found = np.where(extent > 1, extent, found)
-    return found
+def _lanes(statement: Inspection) -> Floats:
+    """Elements that an instruction of a statement works on: of a vector, or of a fetch by one thread."""
+    if isinstance(statement, GpuInspection):
+        return np.maximum(statement.lanes, 1.0)
+    assert isinstance(statement, CpuInspection)  # as above
+    return statement.tile.lanes
 
 
 def _groups(candidates: Population | Sequence[Candidate]) -> Iterator[tuple[NDArray[np.int64], Nest]]:

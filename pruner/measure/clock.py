@@ -17,13 +17,17 @@ _active: ContextVar[Clock | None] = ContextVar("pruner_clock", default=None)
 
 
 class Clock:
-    """Seconds by stage since it was made; what no stage claims is `other`."""
+    """Seconds by stage since it was made; what no stage claims is `other`.
 
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
+    start: an earlier reading of `time.perf_counter`, of the process that started this one perhaps: its zero
+    is the system's.
+    """
+
+    def __init__(self, start: float | None = None) -> None:
+        self._start = time.perf_counter() if start is None else start
         self._spent = dict.fromkeys(STAGES, 0.0)
         self._stack: list[str] = []
-        self._mark = self._start
+        self._mark = time.perf_counter()
 
     @contextmanager
     def running(self) -> Iterator[Clock]:

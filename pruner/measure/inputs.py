@@ -43,9 +43,11 @@ class Inputs:
     Args:
         untuned: the arguments of the untuned program. Integers stay below the shortest axis, in case that
             they are indices; an axis of one element has no say, or nearly all would be zero.
+        device: where the arrays lie, a TVM device; by default the CPU.
     """
 
-    def __init__(self, untuned: Iterable[Argument]) -> None:
+    def __init__(self, untuned: Iterable[Argument], device: Any = None) -> None:
+        self._place = tvm.cpu() if device is None else device
         extents = [extent for argument in untuned for extent in argument.shape or () if extent > 1]
         self._below = min([8, *extents])
         self._host: dict[tuple[int, Argument, bool], NDArray[Any]] = {}
@@ -76,7 +78,7 @@ class Inputs:
             return 1.0 if argument.dtype.startswith(("float", "bfloat")) else 1
         key = (position, argument)
         if key not in self._device:
-            self._device[key] = tvm.runtime.empty(argument.shape, argument.dtype, tvm.cpu())
+            self._device[key] = tvm.runtime.empty(argument.shape, argument.dtype, self._place)
             self._fill(position, argument, False)
         return self._device[key]
 

@@ -1,43 +1,49 @@
-"""Measures on this machine's CPU."""
+"""Measures on this machine: on its CPU, or for a cuda target on its first GPU."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
-import psutil
-from tvm.ir import save_json
 from tvm.target import Target
 
-from pruner.cores import usable_cpus
-from pruner.errors import DeviceError, PrunerError
-from pruner.measure.cause import root_cause
+from pruner.errors import DeviceError
+from pruner.measure import gpu, nvcc, runtime
+from pruner.measure.builder import BuildingMeasurer
 from pruner.measure.clock import stage
-from pruner.measure.measurement import MeasureInterrupted, Measurement, Measurer
-from pruner.measure.pool import Pool
-from pruner.measure.process import Reply, Worker, WorkerSetup
-from pruner.measure.timing import TimingRule, summary
+from pruner.measure.measurement import Measurement
+from pruner.measure.process import Reply, Worker
+from pruner.measure.timing import TimingRule
+from pruner.measure.trial import MeasureTrial
 from pruner.search.candidate import Candidate
-from pruner.settings import positive, whole
+from pruner.settings import positive
 from pruner.workload import Task
 
 # The untuned program may be far slower than anything a space proposes.
 _UNTUNED_PATIENCE = 10.0
+
+# What a candidate may take to compile.
+_LLVM_TIMEOUT_S = 10.0
+_NVCC_TIMEOUT_S = 60.0
 
 # One architecture, several names.
 _SAME = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
 
 def check_runs_here(target: Target) -> None:
-    """Raises DeviceError for a target whose programs this machine's CPU cannot run."""
+    """Raises DeviceError for a target whose programs neither this machine's CPU nor its GPU can run."""
     here = platform.machine().lower()
     there = str(target.attrs.get("mtriple") or here).partition("-")[0].lower()
+    if target.kind.name == "cuda":
+        gpu.check(target)
+        nvcc.check_arch(str(target.attrs["arch"]))
+        return
     if target.kind.name != "llvm":
         raise DeviceError(
-            f"a {target.kind.name} target cannot be measured on this machine's CPU, the only device there is "
-            'yet: leave target out, or give an llvm one such as {"kind": "llvm", "num-cores": 2}.'
+            f"target kind {target.kind.name} cannot be measured here: leave target out for this machine's "
+            'CPU, or give an llvm one such as {"kind": "llvm", "num-cores": 2}, or a cuda one.'
         )
     if _SAME.get(there, there) != _SAME.get(here, here):
         raise DeviceError(
@@ -46,42 +52,7 @@ def check_runs_here(target: Target) -> None:
         )
 
 
-@dataclass(eq=False)
-class _Trial:
-    """A program on its way: its module as JSON, the worker that holds it compiled, what went wrong."""
-
-    key: int
-    candidate: Candidate | None
-    text: str = ""
-    owner: Worker | None = None
-    build_s: float = 0.0
-    run_s: float = 0.0
-    samples: list[float] = field(default_factory=list)
-    failure: str | None = None
-    message: str = ""
-    compared: bool = False
-
-    def fail(self, kind: str, reply: Reply) -> None:
-        """Takes a reply's failure: `timeout` where the worker had to be killed, else `kind`."""
-        self.failure = "timeout" if reply.failure == "timeout" else kind
-        self.message = reply.message
-
-    def measurement(self) -> Measurement:
-        """What became of it."""
-        latency, spread = (None, None) if self.failure or not self.samples else summary(self.samples)
-        return Measurement(
-            self.candidate,
-            latency,
-            spread,
-            self.build_s,
-            self.run_s,
-            self.failure,
-            self.message,
-            self.compared,
-        )
-
-
-class LocalMeasurer(Measurer):
+class LocalMeasurer(BuildingMeasurer):
     """Builds in parallel, then times one program after the other, in workers that live for the whole run.
 
     Args:
@@ -89,7 +60,8 @@ class LocalMeasurer(Measurer):
         threads: threads of TVM's runtime, for candidates and the untuned program alike.
         workers: processes that build; by default as many as there are cores, at most 8.
         build_timeout_s, run_timeout_s: after these seconds a worker is killed and its candidate has failed;
-            the untuned program is given ten times as long.
+            the untuned program is given ten times as long. Building takes 10 s at most by default, and 60 s
+            with nvcc.
         recycle_after: builds after which a worker is replaced.
         memory_bytes: a worker that holds more between two batches is replaced; by default its share of
             half the machine's memory.
@@ -103,7 +75,7 @@ class LocalMeasurer(Measurer):
         task: Task,
         threads: int,
         workers: int | None = None,
-        build_timeout_s: float = 10.0,
+        build_timeout_s: float | None = None,
         run_timeout_s: float = 10.0,
         recycle_after: int = 200,
         memory_bytes: float | None = None,
@@ -114,25 +86,30 @@ class LocalMeasurer(Measurer):
         confirm_s: float = 0.1,
     ) -> None:
         check_runs_here(task.target)
-        if workers is not None:
-            whole(1, workers=workers)
-        whole(1, recycle_after=recycle_after)
-        positive(build_timeout_s=build_timeout_s, run_timeout_s=run_timeout_s)
-        size = workers if workers is not None else min(8, len(usable_cpus()))
-        rule = TimingRule(slower=slower, precision=precision, longest_s=longest_s)
-        self._build_timeout_s = build_timeout_s
+        self._on_gpu = task.target.kind.name == "cuda"
+        positive(run_timeout_s=run_timeout_s)
+        default_s = _NVCC_TIMEOUT_S if self._on_gpu else _LLVM_TIMEOUT_S
+        super().__init__(
+            runtime.untuned(task.mod, task.target),
+            task.target,
+            threads=threads,
+            workers=workers,
+            build_timeout_s=build_timeout_s if build_timeout_s is not None else default_s,
+            recycle_after=recycle_after,
+            memory_bytes=memory_bytes,
+            rule=TimingRule(slower=slower, precision=precision, longest_s=longest_s),
+        )
         self._run_timeout_s = run_timeout_s
-        self._recycle_after = recycle_after
-        self._memory_bytes = memory_bytes or psutil.virtual_memory().total / 2 / size
         self._confirm_rounds = confirm_rounds
         self._confirm_s = confirm_s
         self._best_s: float | None = None
         self._baseline: Measurement | None = None
         self._incomparable = ""
         self._running: Worker | None = None  # the worker whose program ran last
-        self._untuned = save_json(task.mod)
-        self._trials = 0
-        self._pool = Pool(size, WorkerSetup(self._untuned, save_json(task.target), threads, rule))
+
+    @classmethod
+    def check_target(cls, target: Target) -> None:
+        check_runs_here(target)
 
     @property
     def runtime_threads(self) -> int:
@@ -142,25 +119,10 @@ class LocalMeasurer(Measurer):
         assert threads is not None  # `any` returns ready workers
         return threads
 
-    def measure(self, candidates: Sequence[Candidate]) -> list[Measurement]:
-        trials: list[_Trial] = []
-        try:
-            self._measure(candidates, trials)
-            self._end_batch()
-        except KeyboardInterrupt:
-            finished = [trial for trial in trials if trial.samples or trial.failure]
-            raise MeasureInterrupted([trial.measurement() for trial in finished]) from None
-        return [trial.measurement() for trial in trials]
-
-    def _measure(self, candidates: Sequence[Candidate], trials: list[_Trial]) -> None:
+    def _measure(self, candidates: Sequence[Candidate], trials: list[MeasureTrial]) -> None:
         trials += [self._materialise(candidate) for candidate in candidates]
+        self._build(trials, lambda trial: ("build", trial.key, trial.text))
         with stage("build"):
-            sound = [trial for trial in trials if trial.failure is None]
-            replies = self._pool.run(
-                [("build", trial.key, trial.text) for trial in sound], timeout_s=self._build_timeout_s
-            )
-            for trial, (reply, worker) in zip(sound, replies, strict=True):
-                self._built(trial, reply, worker)
             self._pool.settle()
         # One worker's programs after the other's, so that little time goes into waiting for quiet.
         for trial in sorted(trials, key=lambda trial: self._pool.position(trial.owner)):
@@ -208,30 +170,7 @@ class LocalMeasurer(Measurer):
             self._baseline = untuned.measurement()
         return [trial.measurement() for trial in trials]
 
-    def close(self) -> None:
-        self._pool.kill()
-
-    def _trial(self, candidate: Candidate | None, text: str = "") -> _Trial:
-        self._trials += 1
-        return _Trial(self._trials, candidate, text)
-
-    def _materialise(self, candidate: Candidate) -> _Trial:
-        trial = self._trial(candidate)
-        with stage("materialise"):
-            try:
-                trial.text = save_json(candidate.materialise().mod)
-            except PrunerError as error:
-                trial.failure, trial.message = "build", root_cause(str(error))
-        return trial
-
-    def _built(self, trial: _Trial, reply: Reply, worker: Worker | None) -> None:
-        trial.build_s += reply.seconds
-        if reply.failure is None:
-            trial.owner = worker
-        else:
-            trial.fail("build", reply)
-
-    def _home(self, trial: _Trial) -> Worker | None:
+    def _home(self, trial: MeasureTrial) -> Worker | None:
         """The worker that holds the program, built again if that worker is gone; None when that fails."""
         if trial.failure is None and (trial.owner is None or not trial.owner.running):
             with stage("build"):
@@ -243,16 +182,14 @@ class LocalMeasurer(Measurer):
                 self._built(trial, reply, worker)
         return trial.owner if trial.failure is None else None
 
-    def _time(self, trial: _Trial, timeout_s: float) -> None:
+    def _time(self, trial: MeasureTrial, timeout_s: float) -> None:
         worker = self._home(trial)
         if worker is None:
             return
         with stage("run"):
             self._take_turn(worker)
-            reply = self._pool.ask(worker, "time", trial.key, self._best_s, timeout_s=timeout_s)
-        trial.run_s += reply.seconds
+            reply = self._run(trial, worker, "time", self._best_s, timeout_s=timeout_s)
         if reply.failure is not None:
-            trial.fail("run", reply)
             return
         trial.samples = reply.value
         self._best_s = min(median(trial.samples), self._best_s or float("inf"))
@@ -263,23 +200,20 @@ class LocalMeasurer(Measurer):
             self._pool.ask(self._running, "quieten", timeout_s=self._run_timeout_s)
         self._running = worker
 
-    def _sample(self, trial: _Trial) -> None:
+    def _sample(self, trial: MeasureTrial) -> None:
         worker = self._home(trial)
         if worker is None:
             return
         patience = 1.0 if trial.candidate is not None else _UNTUNED_PATIENCE
         with stage("run"):
             self._take_turn(worker)
-            reply = self._pool.ask(
-                worker, "sample", trial.key, self._confirm_s, timeout_s=patience * self._run_timeout_s
+            reply = self._run(
+                trial, worker, "sample", self._confirm_s, timeout_s=patience * self._run_timeout_s
             )
-        trial.run_s += reply.seconds
         if reply.failure is None:
             trial.samples += reply.value
-        else:
-            trial.fail("run", reply)
 
-    def _check(self, trial: _Trial) -> None:
+    def _check(self, trial: MeasureTrial) -> None:
         worker = self._home(trial)
         if worker is None:
             return
@@ -289,7 +223,7 @@ class LocalMeasurer(Measurer):
         with stage("run"):
             if not worker.has_reference:
                 patience = _UNTUNED_PATIENCE * (self._build_timeout_s + self._run_timeout_s)
-                reply = self._pool.ask(worker, "reference", timeout_s=patience)
+                reply = self._ask(worker, "reference", timeout_s=patience)
                 if reply.failure is not None:
                     # Not tried again for the next one: it may have taken minutes.
                     self._incomparable = f"output not compared: the untuned program failed ({reply.message})"
@@ -297,21 +231,32 @@ class LocalMeasurer(Measurer):
                     return
                 worker.has_reference = True
             # A program with re-arranged weights is built once more for this.
-            reply = self._pool.ask(
-                worker, "check", trial.key, timeout_s=self._build_timeout_s + self._run_timeout_s
-            )
+            reply = self._run(trial, worker, "check", timeout_s=self._build_timeout_s + self._run_timeout_s)
+        if reply.value is not None:
+            trial.failure, trial.message = "wrong", reply.value
+        trial.compared = trial.failure is None
+
+    def _run(
+        self, trial: MeasureTrial, worker: Worker, name: str, *arguments: Any, timeout_s: float
+    ) -> Reply:
+        """A request that runs the trial's program."""
+        reply = self._ask(worker, name, trial.key, *arguments, timeout_s=timeout_s)
         trial.run_s += reply.seconds
         if reply.failure is not None:
             trial.fail("run", reply)
-        elif reply.value is not None:
-            trial.failure, trial.message = "wrong", reply.value
-        else:
-            trial.compared = True
+        return reply
+
+    def _ask(self, worker: Worker, name: str, *arguments: Any, timeout_s: float) -> Reply:
+        """A request that runs a program. After a fault no program runs on a GPU in the same process."""
+        reply = self._pool.ask(worker, name, *arguments, timeout_s=timeout_s)
+        if reply.failure == "error" and self._on_gpu:
+            worker.kill()
+        return reply
 
     def _end_batch(self) -> None:
-        """Frees the programs, and replaces workers while the caller goes on with other things."""
+        """Frees the programs too."""
         with stage("run"):
             for worker in self._pool.workers:
                 if worker.ready:
                     self._pool.ask(worker, "forget", timeout_s=self._run_timeout_s)
-            self._pool.recycle(self._recycle_after, self._memory_bytes)
+        super()._end_batch()

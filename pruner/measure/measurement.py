@@ -5,7 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+from tvm.target import Target
+
+from pruner.measure.nvcc import Resources
 from pruner.search.candidate import Candidate
 
 # build: did not compile; timeout: killed after its time; run: crashed or raised; wrong: other numbers
@@ -20,7 +24,8 @@ class Measurement:
     latency_s: median seconds of a call; spread_s: standard deviation over the repeats, None when there was
     but one; build_s, run_s: seconds it took to compile and to run; failure: one of FAILURES, and then
     latency_s is None and `message` says more, in one line; compared: its output was found equal to the
-    untuned program's."""
+    untuned program's; resources: what a candidate needs that was compiled and not timed, which has neither
+    latency nor failure."""
 
     candidate: Candidate | None
     latency_s: float | None
@@ -30,6 +35,7 @@ class Measurement:
     failure: str | None = None
     message: str = ""
     compared: bool = False
+    resources: Resources | None = None
 
 
 class MeasureInterrupted(KeyboardInterrupt):
@@ -41,7 +47,15 @@ class MeasureInterrupted(KeyboardInterrupt):
 
 
 class Measurer(ABC):
-    """Measures candidates on a device."""
+    """Measures candidates on a device. `times`: it gives latencies; one that does not gives `resources`,
+    and the run then learns nothing and ends without a best program."""
+
+    times: ClassVar[bool] = True
+
+    @classmethod  # noqa: B027 (optional: most take any target)
+    def check_target(cls, target: Target) -> None:
+        """Raises DeviceError for a target whose programs it cannot measure here. Asked before anything is
+        done."""
 
     @property
     def runtime_threads(self) -> int:

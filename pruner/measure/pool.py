@@ -6,7 +6,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any
@@ -81,10 +81,14 @@ class Pool:
             return _timed_out(name, timeout_s)
 
     def run(
-        self, requests: Sequence[tuple[Any, ...]], *, timeout_s: float
-    ) -> list[tuple[Reply, Worker | None]]:
-        """Requests spread over the workers; each reply with the worker it came from, in order."""
-        done: list[tuple[Reply, Worker | None]] = [(Reply(None, 0.0), None)] * len(requests)
+        self,
+        requests: Sequence[tuple[Any, ...]],
+        *,
+        timeout_s: float,
+        told: Callable[[int, Reply, Worker | None], None],
+    ) -> None:
+        """Requests spread over the workers. `told` hears of each reply when it comes: the request's number,
+        the reply and the worker it came from, None when that is gone."""
         pending = deque(range(len(requests)))
         running: dict[Worker, tuple[int, float]] = {}
         with self._killing_busy():
@@ -104,14 +108,13 @@ class Pool:
                 for worker, (index, start) in list(running.items()):
                     elapsed = time.monotonic() - start
                     if worker.connection in heard:
-                        done[index] = (worker.receive(elapsed), worker)
+                        told(index, worker.receive(elapsed), worker)
                     elif elapsed >= timeout_s:
                         worker.kill()
-                        done[index] = (_timed_out(str(requests[index][0]), timeout_s), None)
+                        told(index, _timed_out(str(requests[index][0]), timeout_s), None)
                     else:
                         continue
                     del running[worker]
-        return done
 
     def recycle(self, after_builds: int, memory_bytes: float) -> None:
         """Replaces, in the background, workers that built enough or hold too much memory."""

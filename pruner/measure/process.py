@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pruner import child
+from pruner.files import remove_folder
 from pruner.measure.cause import is_error, root_cause
 from pruner.measure.timing import TimingRule
 
@@ -39,10 +40,12 @@ class Reply:
 
 
 class Worker:
-    """One process. It has its own session, so a Ctrl-C at the terminal does not reach it."""
+    """One process. It has its own session, so a Ctrl-C at the terminal does not reach it, and a folder for
+    its temporary files."""
 
     def __init__(self, setup: WorkerSetup) -> None:
         self.connection, theirs = multiprocessing.Pipe()
+        self._folder = tempfile.mkdtemp(prefix="pruner-")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process runs)
         self._logged = 0
         self.started = time.monotonic()
@@ -52,7 +55,7 @@ class Worker:
         self.alive = True
         self.has_reference = False
         self.process = subprocess.Popen(
-            child.command("pruner.measure.worker", str(theirs.fileno())),
+            child.command("pruner.measure.worker", str(theirs.fileno()), self._folder),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -77,7 +80,7 @@ class Worker:
         """Asks an idle worker for something; `receive` has the answer."""
         self._logged = os.fstat(self._log.fileno()).st_size
         self.busy = True
-        self.builds += name == "build"
+        self.builds += name in ("build", "compile")
         self._write((name, *arguments))
 
     def receive(self, elapsed_s: float) -> Reply:
@@ -98,8 +101,11 @@ class Worker:
         if not self.alive:
             return
         self.alive = False
-        self.process.kill()
+        if self.process.returncode is None:  # its number is not another's yet
+            # The whole session: a compiler that it started too.
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        remove_folder(self._folder)
         self.connection.close()
         self._log.close()
 

@@ -1,18 +1,13 @@
-"""A scheduled program in a worker: what it takes, what it writes, and its compiled function."""
+"""What a program takes, what it writes and how much it adds up."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import tvm
 from tvm.ir import IRModule, PrimType
 from tvm.s_tir import SBlock
-from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
-from tvm.target import Target
 from tvm.tirx import BufferStore, IterVar, PrimFunc
 from tvm.tirx.buffer import is_buffer_var
 from tvm_ffi import structural_walk
@@ -26,20 +21,6 @@ class Argument:
 
     shape: tuple[int, ...] | None
     dtype: str
-
-
-@dataclass(frozen=True)
-class Program:
-    """A compiled program. `function` is already looked up: LLVM compiles at the look-up, not before.
-
-    source: the module before compilation; rewritten: its arguments have another layout than `source` says.
-    """
-
-    source: IRModule
-    arguments: tuple[Argument, ...]
-    module: Any
-    function: Callable[..., None]
-    rewritten: bool
 
 
 def arguments_of(mod: IRModule) -> tuple[Argument, ...]:
@@ -57,18 +38,6 @@ def arguments_of(mod: IRModule) -> tuple[Argument, ...]:
             raise ValueError(f"argument {param.name} has the symbolic shape {param.shape}") from None
         found.append(Argument(shape, str(param.dtype)))
     return tuple(found)
-
-
-def build(mod: IRModule, target: Target, *, rewrite_layouts: bool = True) -> Program:
-    """Compiles for timing the way MetaSchedule's default builder does: a block that only re-arranges a
-    weight is dropped and the weight taken in its new layout. `rewrite_layouts=False` keeps it, so that
-    the program takes the untuned program's arguments."""
-    compiled = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod) if rewrite_layouts else mod
-    arguments = arguments_of(compiled)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module = tvm.compile(compiled, target=target).mod
-    return Program(mod, arguments, module, module[ENTRY], arguments != arguments_of(mod))
 
 
 def written_arguments(func: PrimFunc) -> tuple[int, ...]:

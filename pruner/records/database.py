@@ -23,7 +23,8 @@ from pruner.executable import Executable
 from pruner.files import write_whole
 from pruner.measure.inputs import Inputs
 from pruner.measure.program import arguments_of
-from pruner.records.journal import Contents, Trial
+from pruner.measure.runtime import runtime_of
+from pruner.records.journal import NAME, Contents, Journal, Trial
 from pruner.search.candidate import Candidate
 from pruner.workload import Task
 
@@ -107,15 +108,18 @@ class TunedProgram:
         self.compiled(*arguments)
 
     def arguments(self) -> list[Any]:
-        """Arguments of the right shapes and types: random numbers, the outputs overwritten by a call."""
+        """Arguments of the right shapes and types, on the target's device: random numbers, the outputs
+        overwritten by a call."""
         arguments = arguments_of(self.mod)
-        return Inputs(arguments).call_arguments(arguments)
+        return Inputs(arguments, runtime_of(self.target).device).call_arguments(arguments)
 
 
 def load(work_dir: str | os.PathLike[str]) -> TunedProgram:
     """The best program of a run's folder. Raises ConfigError when it holds none."""
     folder = Path(work_dir)
     missing = [name for name in (WORKLOADS, RECORDS) if not (folder / name).is_file()]
+    if missing and (folder / NAME).is_file() and not Journal.read(folder / NAME).header.timed:
+        raise ConfigError(untimed(folder))
     if missing:
         raise ConfigError(
             f"{work_dir} has no {' and no '.join(missing)}. Give the work_dir of a finished run."
@@ -129,6 +133,15 @@ def load(work_dir: str | os.PathLike[str]) -> TunedProgram:
     best = min(records, key=_mean)
     schedule = database.query_schedule(best.workload.mod, best.target, "main")
     return TunedProgram(best.workload.mod, best.target, schedule, _mean(best))
+
+
+def untimed(work_dir: str | os.PathLike[str]) -> str:
+    """Why a run that only compiled has no best program, and what to do."""
+    return (
+        f"{work_dir} is of a run with measure=compile: nothing was timed, so no program is the best one and "
+        "there is no database. Its curve.csv says what each program needs. Tune on a machine with the GPU "
+        "(measure=local) for a program to load."
+    )
 
 
 def _mean(record: Any) -> float:

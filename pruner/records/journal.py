@@ -24,7 +24,8 @@ class Header:
     """What was tuned, where and how: two runs may share a folder only if all of `identity` is equal.
 
     workload_hash: structural hash of the module, hex. target: as a JSON object. threads: asked for;
-    runtime_threads: what TVM's runtime really uses. fingerprint: of the machine (see Device).
+    runtime_threads: what TVM's runtime really uses. fingerprint: of the machine (see Device). timed: False
+    where programs are compiled only (measure=compile): no latency is there then.
     """
 
     kind: ClassVar[str] = "header"
@@ -39,6 +40,7 @@ class Header:
     settings: dict[str, Any]
     versions: dict[str, str]
     format: int = FORMAT
+    timed: bool = True
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -70,7 +72,11 @@ class Baseline:
 @dataclass(frozen=True)
 class Trial:
     """One measured candidate. trial counts from 1. key: the candidate's key, hex. trace: the whole trace,
-    post-processing included. elapsed_s: since the run started. The rest as in Measurement."""
+    post-processing included. elapsed_s: since the run started. The rest as in Measurement.
+
+    Of a run that times nothing: resources: registers, spill_bytes, shared_bytes, stack_bytes and cubin_bytes
+    as in Resources, None for a failure; draft_s: the seconds that the draft model predicts, None where it
+    predicts none."""
 
     kind: ClassVar[str] = "trial"
     trial: int
@@ -84,6 +90,8 @@ class Trial:
     failure: str | None
     message: str
     elapsed_s: float
+    resources: dict[str, int] | None = None
+    draft_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from tvm.ir import IRModule
+from tvm.target import Target
 
-from pruner.search.nest import Nest
+from pruner.search.nest import Extent, Nest
 from pruner.search.sketch import LocationGene, Sketch
+from pruner.search.symbolic.legality import REASONS, Limits
 from pruner.search.symbolic.program import UnsupportedSketch, parse_program
 from pruner.search.symbolic.replay import State
 from pruner.search.symbolic.structure import Sheet
@@ -30,11 +32,14 @@ class SketchAnalysis:
 
     Raises UnsupportedSketch, with the reason, when an instruction or the program has no symbolic form;
     a location that only some rows take is replayed, and can raise, when rows first take it.
+
+    Args:
+        target: what the program is for; on a GPU it limits what a thread block may have.
     """
 
-    def __init__(self, mod: IRModule, sketch: Sketch) -> None:
+    def __init__(self, mod: IRModule, sketch: Sketch, target: Target) -> None:
         replay = Replay(sketch)
-        self._leaves = Leaves()
+        self._leaves = Leaves(Limits.of(target))
         self._levels: list[Level] = []
         below: Level | Leaves = self._leaves
         for gene in reversed(sketch.genes):
@@ -44,6 +49,12 @@ class SketchAnalysis:
         state = State(parse_program(mod), {})
         replay.advance(state, None)
         below.add(state)
+
+    @property
+    def conditions(self) -> list[Extent] | None:
+        """What makes a row legal, as 0/1 values of the columns, the cheap ones first; None where that depends
+        on compute locations."""
+        return None if self._levels else self._leaves.verdicts.of(0)
 
     def resolve(self, decisions: Ints) -> Ints:
         """`n x sketch.width` decisions with every compute location replaced by the one TVM will use."""
@@ -71,8 +82,17 @@ class SketchAnalysis:
     def legal(self, decisions: Ints) -> dict[str, NDArray[np.bool_]]:
         """By reason of rejection, which rows pass; all must hold for TVM to accept. `decisions` are resolved.
 
+        unwritten: a block reads what no block writes.
+        threads: a block gets too few or too many threads, or a kernel's blocks differ in theirs.
+        pipeline: a software-pipelined loop has fewer than two turns.
+        shared_memory: a kernel's buffers exceed what a thread block has.
         dynamic_loop: a moved block would need a loop whose extent depends on outer loops."""
-        return {"dynamic_loop": self._leaves.legal(self._walk(decisions), decisions)}
+        leaves = self._walk(decisions)
+        return {reason: self._leaves.verdicts.passes(reason, leaves, decisions) for reason in REASONS}
+
+    def accepts(self, decisions: Ints) -> NDArray[np.bool_]:
+        """bool[n], which rows pass for every reason, at less cost than `legal`. `decisions` are resolved."""
+        return self._leaves.verdicts.accepts(self._walk(decisions), decisions)
 
     def _walk(self, decisions: Ints) -> Ints:
         """int64[n], the number of each row's finished program; `decisions` are resolved."""

@@ -15,10 +15,11 @@ Fitness = Callable[[Population], NDArray[np.float64]]
 
 # Four generations of 2,000 make the 8,000 rows a round of the paper's settings.
 GENERATIONS = 4
-# More and more children repeat a known row as the search closes in, so more are bred than are wanted: SPARE
-# times what the last generation would have needed, and at most MOST times.
+# Children repeat known rows, or are not legal, the more the search closes in: SPARE times as many are bred as
+# are wanted, then as many more as the last ones' yield asks for, at most MOST times what is wanted at once.
 SPARE = 1.25
 MOST = 3.0
+BROODS = 3
 # Rows that compete to become a parent: the fewer generations, the harder the choice.
 CONTEST = 4
 # Share of children that also mix the genes of two parents.
@@ -37,7 +38,7 @@ def explore(
     seeds: Population | None,
     rng: np.random.Generator,
 ) -> tuple[Population, int]:
-    """Scores `explored` distinct rows and keeps the `size` best that were never measured, best first.
+    """Scores `explored` distinct legal rows and keeps the `size` best that were never measured, best first.
 
     The archive is elitist: it holds the best rows of all generations, and parents are drawn from it and
     from the current generation together. A space of at most `explored` rows is enumerated.
@@ -50,13 +51,14 @@ def explore(
     """
     everything = space.enumerate(explored)
     if everything is not None:
-        best, _ = _best(everything, _score(space, fitness, everything), size, measured)
+        everything = everything[space.legal(everything)]
+        best, _ = _best(everything, _score(fitness, everything), size, measured)
         return best, len(everything)
 
-    wanted = drawn = max(1, explored // GENERATIONS)
-    rows = space.sample(drawn, rng)
+    wanted = max(1, explored // GENERATIONS)
+    rows = space.sample_legal(wanted, rng)
     if seeds is not None and len(seeds):
-        rows = Population.concat([seeds, rows])
+        rows = Population.concat([seeds[space.legal(seeds)], rows])
     seen = np.empty(0, dtype=np.uint64)
     archive, scores = rows[:0], np.empty(0)
     turn = barren = 0
@@ -64,34 +66,49 @@ def explore(
         rows = _new(space.unique(rows), seen)[:wanted]
         if len(rows) < wanted:
             # Parents that have few new children left are helped out by strangers.
-            strangers = space.sample(wanted - len(rows), rng)
+            strangers = space.sample_legal(wanted - len(rows), rng)
             rows = _new(space.unique(Population.concat([rows, strangers])), seen)
         seen = np.concatenate([seen, rows.hashes()])
         both = Population.concat([archive, rows])
-        costs = np.concatenate([scores, _score(space, fitness, rows)])
+        costs = np.concatenate([scores, _score(fitness, rows)])
         archive, scores = _best(both, costs, size, measured)
         turn += 1
         barren = 0 if len(rows) else barren + 1
         left = explored - len(seen)
         if left <= 0 or barren == BARREN or len(both) == 0:
             return archive, len(seen)
-        share = SPARE * drawn / max(1, len(rows))
         wanted = -(-left // max(1, GENERATIONS - turn))
-        drawn = int(wanted * min(share, MOST))
-        rows = _children(space, both, _tournament(costs, drawn, rng), rng)
+        rows = _bred(space, both, costs, wanted, seen, rng)
 
 
-def _score(space: Space, fitness: Fitness, rows: Population) -> NDArray[np.float64]:
-    """Fitness of the rows TVM accepts, inf for the others."""
-    costs = np.full(len(rows), np.inf)
-    legal = space.legal(rows)
-    if legal.any():
-        costs[legal] = fitness(rows[legal])
-    return costs
+def _score(fitness: Fitness, rows: Population) -> NDArray[np.float64]:
+    return fitness(rows) if len(rows) else np.empty(0)
 
 
 def _new(rows: Population, seen: NDArray[np.uint64]) -> Population:
     return rows[~np.isin(rows.hashes(), seen)]
+
+
+def _bred(
+    space: Space,
+    rows: Population,
+    costs: NDArray[np.float64],
+    wanted: int,
+    seen: NDArray[np.uint64],
+    rng: np.random.Generator,
+) -> Population:
+    """About `wanted` new legal children, fewer where the parents' surroundings are used up."""
+    children = rows[:0]
+    drawn = round(SPARE * wanted)
+    for _ in range(BROODS):
+        brood = _children(space, rows, _tournament(costs, drawn, rng), rng)
+        before = len(children)
+        children = _new(space.unique(Population.concat([children, brood[space.legal(brood)]])), seen)
+        missing, found = wanted - len(children), len(children) - before
+        if missing <= 0 or found <= 0:
+            break
+        drawn = round(min(SPARE * missing * drawn / found, MOST * wanted))
+    return children
 
 
 def _best(

@@ -125,10 +125,10 @@ class LatentSession(Session):
         )
         self.explored += explored
         self.drafted += len(drafted)
-        # The legal share of random rows can be small: draw until there are enough, within reason.
+        # Some may be spent: draw until there are enough, within reason.
         for _ in range(4 if len(drafted) else 0):
-            extra = self._space.sample(4 * self._draft.random, self._rng)
-            extra = extra[self._space.legal(extra) & ~np.isin(extra.hashes(), spent)]
+            extra = self._space.sample_legal(2 * self._draft.random, self._rng)
+            extra = extra[~np.isin(extra.hashes(), spent)]
             drafted = self._space.unique(Population.concat([drafted, extra[: self._draft.random]]))
             if len(extra) >= self._draft.random:
                 break

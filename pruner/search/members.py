@@ -94,10 +94,10 @@ def _homes(statements: Sequence[Statement]) -> dict[Buffer, int]:
 
 
 def data(statements: Sequence[Statement]) -> Extent:
-    """Bytes of all buffers of a program."""
+    """Bytes of all buffers of a program that are in main memory."""
     buffers = {touch.buffer for statement in statements for touch in accesses(statement)}
     # An int first, so that the sum is one where all shapes are.
-    return sum((product(buffer.shape) * buffer.itemsize for buffer in buffers), start=0)
+    return sum((product(b.shape) * b.itemsize for b in buffers if b.scope == "global"), start=0)
 
 
 def describe(statement: Statement) -> tuple[Hashable, list[Extent]]:
@@ -129,13 +129,18 @@ def describe(statement: Statement) -> tuple[Hashable, list[Extent]]:
     key = (
         statement.name,
         tuple([loop in statement.reduces for loop in statement.loops]),
-        tuple([(loop.kind, bool(loop.annotations)) for loop in statement.loops]),
+        tuple([(loop.kind, tuple(sorted(loop.annotations.items()))) for loop in statement.loops]),
         tuple([access(read) for read in statement.reads]),
         tuple([access(write) for write in statement.writes]),
         tuple(sorted(statement.ops.items())),
         statement.has_init,
+        _fetches(statement),
     )
-    return key, numbers
+    return key, [*numbers, statement.fetch] if _fetches(statement) else numbers
+
+
+def _fetches(statement: Statement) -> bool:
+    return not (isinstance(statement.fetch, int) and statement.fetch == 0)
 
 
 class Renumbered:
@@ -164,6 +169,7 @@ class Renumbered:
             ops=old.ops,
             dtype=old.dtype,
             has_init=old.has_init,
+            fetch=self._number(old.fetch) if _fetches(old) else 0,
         )
 
     def _access(self, old: Access) -> Access:

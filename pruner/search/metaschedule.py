@@ -134,7 +134,10 @@ def _runner_result(measurement: Measurement) -> ms.runner.RunnerResult:
 
 
 def _unbuilt(measurement: Measurement) -> bool:
-    """Whether the candidate failed before it ran (a time-out can strike in either phase)."""
+    """Whether the candidate failed before it ran (a time-out can strike in either phase), or was compiled
+    and not timed."""
+    if measurement.failure is None:
+        return measurement.latency_s is None
     return measurement.failure == "build" or (measurement.failure == "timeout" and not measurement.run_s)
 
 

@@ -38,12 +38,16 @@ def greatest_divisor(a: Extent, b: Extent) -> Extent:
     """The greatest common divisor, row by row; an int when both are ints."""
     if isinstance(a, int) and isinstance(b, int):
         return gcd(a, b)
+    if isinstance(a, int) and a == 1:
+        return 1
     return np.gcd(a, b)
 
 
 @dataclass(eq=False)
 class Loop:
-    """One loop. `kind` is serial, parallel, vectorized, unrolled or a thread tag such as threadIdx.x."""
+    """One loop. `kind` is serial, parallel, vectorized, unrolled or a thread tag: blockIdx.x, vthread.x,
+    threadIdx.x. `annotations["software_pipeline_stage"]` of a pipelined loop: one int per part of its body,
+    in order; absent from other loops."""
 
     extent: Extent
     kind: str = "serial"
@@ -146,13 +150,19 @@ class Floor:
         """Smallest and largest value while `relaxed` runs and all other loops stand at zero. A remainder
         that wraps is taken to reach every residue its steps allow."""
         low, high = self.inner.range(relaxed)
-        block, divisor = low // self.divisor, self.divisor
+        divisor = self.divisor
+        from_zero = isinstance(low, int) and low == 0
+        if from_zero and isinstance(high, int) and high == 0:
+            return 0, 0
         if not self.remainder:
-            return block, high // divisor
+            return 0 if from_zero else low // divisor, high // divisor
+        step = greatest_divisor(self.inner.step(relaxed), divisor)
+        if from_zero and isinstance(step, int) and step == 1:
+            return 0, minimum(high, divisor - 1)
+        block = low // divisor
         inside = block == high // divisor
         if inside is True:
             return low - block * divisor, high - block * divisor
-        step = greatest_divisor(self.inner.step(relaxed), divisor)
         least: Extent = low % step
         wrapped: Extent = least + (divisor - 1 - least) // step * step
         if inside is False:
@@ -204,7 +214,11 @@ class Access:
 class Statement:
     """One block: `ops` counts operations of one instance by kind (add, mul, div, mod, max, cmp, select,
     cast, exp, other), float and integer alike; address arithmetic is not counted, a padding test is a
-    select, a square root a div."""
+    select, a square root a div.
+
+    `fetch`: lanes of a cooperative fetch into shared memory, which all threads of the block share; 0 for a
+    statement that is none. Post-processing splits its fused serial loop of E elements into
+    ceil(E / (threads * lanes)) turns, the threads and the lanes; one lane where they do not divide E."""
 
     name: str
     loops: tuple[Loop, ...]
@@ -214,6 +228,7 @@ class Statement:
     ops: Mapping[str, int]
     dtype: str
     has_init: bool = False
+    fetch: Extent = 0
 
     @property
     def instances(self) -> Extent:

@@ -74,24 +74,35 @@ class Operators:
         """Rows that can be drawn."""
         return prod(float(self._choices(gene)) for gene in self.sketch.genes)
 
+    def tilings(self, gene: TileGene) -> NDArray[np.int64]:
+        """All tilings of a gene, `m x parts`; `draw` gives numbers of them."""
+        return tile_table(gene.extent, gene.parts, gene.max_innermost)
+
     def _choices(self, gene: Gene) -> int:
         if isinstance(gene, TileGene):
-            return len(tile_table(gene.extent, gene.parts, gene.max_innermost))
+            return len(self.tilings(gene))
         return len(self._bounds[gene.start])
 
-    def _draw(self, gene: CategoryGene | LocationGene, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw(self, gene: Gene, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """int64[n], numbers that stand for random values of a gene: tiles uniform over all factorisations,
+        the others by their weights."""
+        if isinstance(gene, TileGene):
+            return rng.integers(self._choices(gene), size=n)
         drawn = np.searchsorted(self._bounds[gene.start][:-1], rng.random(n), side="right")
         return drawn.astype(np.int64) + _first(gene)
 
+    def write(self, gene: Gene, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Puts the decisions that drawn numbers make into the gene's columns of `n x width` rows."""
+        if isinstance(gene, TileGene):
+            rows[:, gene.start : gene.start + gene.parts] = self.tilings(gene)[numbers]
+        else:
+            rows[:, gene.start] = numbers
+
     def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """`n x width` random rows: tiles uniform over all factorisations, the others by their weights."""
+        """`n x width` random rows, drawn gene by gene."""
         rows = np.empty((n, self.sketch.width), dtype=np.int64)
         for gene in self.sketch.genes:
-            if isinstance(gene, TileGene):
-                table = tile_table(gene.extent, gene.parts, gene.max_innermost)
-                rows[:, gene.start : gene.start + gene.parts] = table[rng.integers(len(table), size=n)]
-            else:
-                rows[:, gene.start] = self._draw(gene, n, rng)
+            self.write(gene, self.draw(gene, n, rng), rows)
         return rows
 
     def mutate(self, parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -116,7 +127,7 @@ class Operators:
     ) -> NDArray[np.int64]:
         """Values drawn by their weights; where that gives the old one, any other."""
         first, count = _first(gene), self._choices(gene)
-        new = self._draw(gene, len(old), rng)
+        new = self.draw(gene, len(old), rng)
         other = (old - first + rng.integers(1, count, size=len(old))) % count + first
         return np.where(new == old, other, new)
 
@@ -125,7 +136,7 @@ class Operators:
         rows = np.zeros((1, 0), dtype=np.int64)
         for gene in self.sketch.genes:
             if isinstance(gene, TileGene):
-                values = tile_table(gene.extent, gene.parts, gene.max_innermost)
+                values = self.tilings(gene)
             else:
                 values = np.arange(self._choices(gene), dtype=np.int64)[:, None] + _first(gene)
             rows = np.hstack([np.repeat(rows, len(values), axis=0), np.tile(values, (len(rows), 1))])

@@ -84,8 +84,8 @@ class RandomSession(Session):
         seen = np.empty(0, dtype=np.uint64)
         barren = 0
         while barren < BARREN:
-            rows = space.unique(space.sample(BLOCK, rng))
-            rows = rows[space.legal(rows) & ~np.isin(rows.hashes(), seen)]
+            rows = space.unique(space.sample_legal(BLOCK, rng))
+            rows = rows[~np.isin(rows.hashes(), seen)]
             seen = np.concatenate([seen, rows.hashes()])
             barren = 0 if len(rows) else barren + 1
             yield rows

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,17 @@ class TileGene:
     extent: int
     max_innermost: int
 
+    @property
+    def width(self) -> int:
+        """Columns of the gene."""
+        return self.parts
+
 
 @dataclass(frozen=True)
 class CategoryGene:
     """A `SampleCategorical`: one column that indexes `values`, drawn with `probabilities`."""
 
+    width: ClassVar[int] = 1
     instruction: Instruction
     start: int
     values: tuple[int, ...]
@@ -42,6 +48,7 @@ class LocationGene:
     """A `SampleComputeLocation`: one column; -2 inlines, -1 stays at the root, else a loop index of the
     first consumer. Many values mean the same program until they are resolved."""
 
+    width: ClassVar[int] = 1
     instruction: Instruction
     start: int
 
@@ -66,16 +73,13 @@ class Sketch:
             gene = _gene(instruction, trace, start)
             if gene is not None:
                 genes.append(gene)
-                start += gene.parts if isinstance(gene, TileGene) else 1
+                start += gene.width
         return cls(trace, tuple(genes))
 
     @cached_property
     def width(self) -> int:
         """Columns of a decision row."""
-        last = self.genes[-1] if self.genes else None
-        if last is None:
-            return 0
-        return last.start + (last.parts if isinstance(last, TileGene) else 1)
+        return sum(gene.width for gene in self.genes)
 
     @cached_property
     def signature(self) -> str:

@@ -18,7 +18,8 @@ from pruner.search.materialise import Materialiser, tune_context
 from pruner.search.nest import Nest
 from pruner.search.operators import FIRST_LOCATION, Operators
 from pruner.search.population import UNUSED, Population
-from pruner.search.sketch import LocationGene, Sketch, TileGene, signature_of
+from pruner.search.sampling import StagedSampler
+from pruner.search.sketch import LocationGene, Sketch, signature_of
 from pruner.search.tir_reader import read_nest
 from pruner.workload import Task
 
@@ -31,6 +32,10 @@ _PROBES = 1024
 _KEPT = 4096
 # The largest loop index that is tried.
 _DEEPEST = 31
+# Rows drawn in all to find legal ones, and at once; more of them than should be needed.
+_TRIES = 2**21
+_ATTEMPT = 2**16
+_SPARE = 1.1
 # What a location weighs that no probe found valid: rare, not impossible.
 _RARE = 0.01
 
@@ -54,10 +59,13 @@ class Space:
         self._slow_nests: dict[tuple[int, bytes], Nest | None] = {}
         self._analyses: list[SketchAnalysis | None] = []
         self._operators: list[Operators] = []
+        self._samplers: list[StagedSampler | None] = []
         for sketch in self.sketches:
             analysis, operators = _prepare(task, sketch)
+            conditions = analysis.conditions if analysis is not None else None
             self._analyses.append(analysis)
             self._operators.append(operators)
+            self._samplers.append(None if conditions is None else StagedSampler(operators, conditions))
         self.size = float(sum(operators.size for operators in self._operators))
         self._by_signature = {sketch.signature: i for i, sketch in enumerate(self.sketches)}
         self._gene_of_column = _gene_of_column(self.sketches, self.width)
@@ -94,6 +102,19 @@ class Space:
             drawn = self._operators[index].sample(len(rows), rng)
             decisions[rows, : drawn.shape[1]] = self._resolved(index, drawn)
         return Population(self, sketch_ids, decisions)
+
+    def sample_legal(self, n: int, rng: np.random.Generator) -> Population:
+        """Up to n random rows that are legal, as `legal` has it, resolved; sketches are equally likely. Fewer
+        where next to no row is legal, or where each must be replayed to find out."""
+        sketch_ids = rng.integers(len(self.sketches), size=n)
+        decisions = np.full((n, self.width), UNUSED, dtype=np.int64)
+        found = np.zeros(n, dtype=bool)
+        for index, rows in self._by_sketch(sketch_ids):
+            legal = self._sample_legal(index, len(rows), rng)
+            rows = rows[: len(legal)]
+            decisions[rows, : legal.shape[1]] = legal
+            found[rows] = True
+        return Population(self, sketch_ids[found], decisions[found])
 
     def mutate(self, parents: Population, rng: np.random.Generator) -> Population:
         """One changed decision a row: a factor moved between two tile levels, or a category or location
@@ -137,16 +158,25 @@ class Space:
     def legal(self, population: Population) -> NDArray[np.bool_]:
         """Which rows TVM's post-processors will accept, as far as the decisions tell; of rows of unsupported
         sketches, which ones TVM's primitives accept."""
-        legal = np.ones(len(population), dtype=bool)
+        legal = np.empty(len(population), dtype=bool)
+        for index, rows in self._by_sketch(population.sketch_ids):
+            legal[rows] = self._accepts(index, population.decisions[rows, : self.sketches[index].width])
+        return legal
+
+    def reasons(self, population: Population) -> dict[str, NDArray[np.bool_]]:
+        """By reason, which rows `legal` refuses; a row may have several. `primitive`: a row of an unsupported
+        sketch that TVM's primitives refuse."""
+        reasons: dict[str, NDArray[np.bool_]] = {}
         for index, rows in self._by_sketch(population.sketch_ids):
             decisions = population.decisions[rows, : self.sketches[index].width]
-            reasons = self._analysed(index, SketchAnalysis.legal, decisions)
-            if reasons is None:
-                legal[rows] = [self._slow_nest(index, row) is not None for row in decisions]
-                continue
-            for passes in reasons.values():
-                legal[rows] &= passes
-        return legal
+            passes = self._analysed(index, SketchAnalysis.legal, decisions)
+            if passes is None:
+                replayed = [self._slow_nest(index, row) is not None for row in decisions]
+                passes = {"primitive": np.array(replayed)}
+            for reason, accepted in passes.items():
+                refused = reasons.setdefault(reason, np.zeros(len(population), dtype=bool))
+                refused[rows] = ~accepted
+        return reasons
 
     def nests(self, population: Population) -> Iterator[tuple[NDArray[np.int64], Nest]]:
         """Groups of rows that share sketch and locations, with their nest before post-processing.
@@ -180,6 +210,31 @@ class Space:
             repaired = self.materialiser.replay(self.sketches[index].decided(row[0])).trace
             row = self.sketches[index].row(repaired.simplified(remove_postproc=True))[None]
         return self._population(index, row)
+
+    def _accepts(self, index: int, decisions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        accepted = self._analysed(index, SketchAnalysis.accepts, decisions)
+        if accepted is None:
+            accepted = np.array([self._slow_nest(index, row) is not None for row in decisions], dtype=bool)
+        return accepted
+
+    def _sample_legal(self, index: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Up to n legal rows of one sketch."""
+        found = [self._attempt(index, n, rng)]
+        tried = n
+        while self.supported[index] and (missing := n - sum(map(len, found))) > 0 and tried < _TRIES:
+            share = max(1, sum(map(len, found))) / tried
+            drawn = min(int(_SPARE * missing / share) + 1, _ATTEMPT)
+            found.append(self._attempt(index, drawn, rng))
+            tried += drawn
+        return np.concatenate(found)[:n]
+
+    def _attempt(self, index: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The legal ones of n random rows of one sketch."""
+        sampler = self._samplers[index]
+        if sampler is not None:
+            return sampler.attempt(n, rng)
+        rows = self._resolved(index, self._operators[index].sample(n, rng))
+        return rows[self._accepts(index, rows)]
 
     def _by_sketch(self, sketch_ids: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         for index in range(len(self.sketches)):
@@ -275,7 +330,7 @@ def _prepare(task: Task, sketch: Sketch) -> tuple[SketchAnalysis | None, Operato
     operators = Operators(sketch, [np.ones(len(values))] * len(columns))
     probes = operators.sample(_PROBES if columns else 1, np.random.default_rng(0))
     try:
-        analysis = SketchAnalysis(task.mod, sketch)
+        analysis = SketchAnalysis(task.mod, sketch, task.target)
         resolved = analysis.resolve(probes)
         # Programs that the probes reach are analysed now, before the first draft.
         for _ in analysis.nests(resolved):
@@ -297,6 +352,5 @@ def _gene_of_column(sketches: Sequence[Sketch], width: int) -> NDArray[np.int64]
     table = np.zeros((len(sketches), width), dtype=np.int64)
     for index, sketch in enumerate(sketches):
         for number, gene in enumerate(sketch.genes):
-            parts = gene.parts if isinstance(gene, TileGene) else 1
-            table[index, gene.start : gene.start + parts] = number
+            table[index, gene.start : gene.start + gene.width] = number
     return table

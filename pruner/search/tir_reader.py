@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tvm_ffi
+from tvm import tirx
 from tvm.ir import IRModule, Var
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.tirx import For, ForKind, PrimFunc, SeqStmt, Stmt
@@ -10,6 +12,7 @@ from pruner.search.nest import Access, Buffer, Linear, Loop, Nest, Statement
 from pruner.search.symbolic.affine import NotAffine, constant, parse_index
 from pruner.search.symbolic.body import Touch, read_body
 
+COOPERATIVE_FETCH = "meta_schedule.cooperative_fetch"
 _REDUCE = 2  # IterVar::kCommReduce
 _KIND = {
     ForKind.SERIAL: "serial",
@@ -53,6 +56,13 @@ def make_buffer(buffer: Var, *, argument: bool) -> Buffer:
     )
 
 
+def plain(value: object) -> object:
+    """An annotation's value as Python has it: numbers are ints, arrays tuples."""
+    if isinstance(value, tvm_ffi.Array):
+        return tuple(plain(part) for part in value)
+    return int(value.value) if isinstance(value, tirx.IntImm) else value
+
+
 class _Reader:
     def __init__(self, func: PrimFunc) -> None:
         self.parameters = set(func.params)
@@ -68,7 +78,7 @@ class _Reader:
                     extent=int(getattr(stmt.extent, "value", 1)),
                     kind=str(tag.thread_tag) if tag is not None else _KIND[ForKind(stmt.kind)],
                     name=str(stmt.loop_var.name),
-                    annotations={str(key): value for key, value in stmt.annotations.items()},
+                    annotations={str(key): plain(value) for key, value in stmt.annotations.items()},
                 )
                 self.variables[stmt.loop_var] = Linear({loop: 1})
                 self.statement(stmt.body, (*loops, loop))
@@ -105,6 +115,7 @@ class _Reader:
                 ops=dict(body.ops),
                 dtype=writes[0].buffer.dtype if writes else "float32",
                 has_init=block.init is not None,
+                fetch=int(block.annotations.get(COOPERATIVE_FETCH, 0)),
             )
         )
 

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 from tvm import te, tirx
+from tvm.tirx import PrimFunc
 
 from pruner.search.population import UNUSED, Population
 from pruner.search.space import Space
@@ -15,13 +16,18 @@ from tests.analyzer.analyzer_util import TARGET
 N = 128
 
 
+def program(n: int) -> PrimFunc:
+    """`D = max(A B, 0)` of matrices `n x n`."""
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), name="k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    d = te.compute((n, n), lambda i, j: tirx.max(c[i, j], 0.0), name="D")
+    return te.create_prim_func([a, b, d])
+
+
 @cache
 def gemm_relu() -> Space:
-    a, b = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
-    k = te.reduce_axis((0, N), name="k")
-    c = te.compute((N, N), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    d = te.compute((N, N), lambda i, j: tirx.max(c[i, j], 0.0), name="D")
-    return Space.of(make_task(te.create_prim_func([a, b, d]), TARGET, "gemm_relu"))
+    return Space.of(make_task(program(N), TARGET, "gemm_relu"))
 
 
 def tiled(i: list[int], j: list[int], k: list[int], unroll: int = 0, sketch: int = 1) -> Population:

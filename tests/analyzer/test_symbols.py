@@ -5,7 +5,7 @@ import pytest
 
 from pruner.analyzer.inspection import inspect
 from pruner.analyzer.symbol import SymbolDraft
-from pruner.analyzer.symbols import Symbols, symbols
+from pruner.analyzer.symbols import Symbols
 from tests.analyzer.analyzer_util import DEVICE
 from tests.analyzer.gemm_relu import N, tiled
 
@@ -16,7 +16,8 @@ I, J, K = [2, 4, 4, 4], [4, 2, 2, 8], [16, 8]
 @pytest.fixture(scope="module")
 def found() -> dict[str, Symbols]:
     row = tiled(I, J, K)
-    return {s.batch.statement.name: symbols(s) for s in inspect(row.space.nests(row), DEVICE)}
+    draft = SymbolDraft(device=DEVICE)
+    return {s.batch.statement.name: draft.symbols(s) for s in inspect(row.space.nests(row), DEVICE)}
 
 
 def test_the_product(found: dict[str, Symbols]) -> None:
@@ -38,7 +39,8 @@ def test_the_product(found: dict[str, Symbols]) -> None:
     assert [r.tolist() for r in c.runs] == [[4 * 8], [4 * 16], [4 * 16]]
     # S8 = 2 N^3
     assert c.operations.tolist() == [2 * N**3]
-    assert c.lanes.tolist() == [8]
+    # full vectors
+    assert c.lane_use.tolist() == [1]
 
 
 def test_the_relu(found: dict[str, Symbols]) -> None:
@@ -78,7 +80,7 @@ def test_equation_one(found: dict[str, Symbols]) -> None:
 def test_penalties_by_hand(tiles: tuple[list[int], ...], penalty: str, value: float) -> None:
     row = tiled(*tiles)
     (c,) = (s for s in inspect(row.space.nests(row), DEVICE) if s.batch.statement.name == "C")
-    found = symbols(c)
+    found = SymbolDraft(device=DEVICE).symbols(c)
     assert SymbolDraft(device=DEVICE).penalties(found)[penalty][0] == pytest.approx(value)
     without = SymbolDraft(device=DEVICE, penalties=f"no_{penalty}")
     assert without.penalties(found)[penalty][0] == 1.0

@@ -4,9 +4,11 @@ import pytest
 from pruner.features.symbols import SymbolFeatures
 from pruner.search.candidate import TraceCandidate
 from pruner.search.population import Population
+from tests.analyzer import gpu_util
 from tests.analyzer.analyzer_util import ALL, DEVICE, FAST, sample
 
 EXTRACTOR = SymbolFeatures(device=DEVICE)
+GPU_EXTRACTOR = SymbolFeatures(device=gpu_util.DEVICE)
 
 
 def as_traces(rows: Population) -> list[TraceCandidate]:
@@ -84,3 +86,50 @@ def test_nothing_gives_an_empty_batch() -> None:
     batch = EXTRACTOR.extract([])
     assert batch.values.shape == (0, len(EXTRACTOR.columns))
     assert len(batch) == 0
+
+
+@pytest.mark.parametrize("workload", gpu_util.FAST)
+def test_a_gpu_has_the_same_columns(workload: str) -> None:
+    rows = gpu_util.sample(workload, 15, seed=4)
+    batch = GPU_EXTRACTOR.extract(rows)
+    assert batch.values.shape == (len(rows), len(EXTRACTOR.columns))
+    assert np.isfinite(batch.values).all()
+    assert np.array_equal(GPU_EXTRACTOR.extract(list(rows)).values, batch.values)
+    traces = GPU_EXTRACTOR.extract(as_traces(rows)).values
+    np.testing.assert_allclose(traces, batch.values, rtol=1e-4, atol=1e-4)
+
+
+def test_gpu_columns_say_something() -> None:
+    parts = [gpu_util.sample(w, 100) for w in (*gpu_util.FAST, "DEP/0", "T2D/0")]
+    everything = np.concatenate([GPU_EXTRACTOR.extract(part).values for part in parts])
+    columns = zip(EXTRACTOR.columns, everything.T, strict=True)
+    # No program that TVM accepts asks for more shared memory than there is.
+    assert [name for name, column in columns if np.ptp(column) == 0] == ["penalty_l1_memory"]
+
+
+def test_gpu_role_columns_by_hand() -> None:
+    row = gpu_util.tiled([4, 2, 8, 2, 1], [2, 2, 16, 1, 2], [8, 4, 4], unroll=2, sketch=1)
+    values = GPU_EXTRACTOR.extract(row).values[0].tolist()
+    value = dict(zip(EXTRACTOR.columns, values, strict=True))
+    for name, expected in {
+        "chunks": 4 * 2,  # blocks
+        "lanes": 8 * 16,  # threads
+        "outer_product": 4 * 2 * 8 * 16,
+        "R0_product": 8,
+        "S2_product": 2 * 2 * 2,  # virtual threads and S3
+        "R1_product": 4 * 4,  # both inner reductions
+        "S3_product": 2,
+        "tile": 4 * 4,  # accumulators
+        "largest_input_step": 4 * 4 * 16,  # bytes of a thread's operands in one step
+        "unroll": 32,
+        "fetched_l1": 3 * 4 * (32 * 16 + 64 * 16),  # shared memory, three stages
+        "fetched_private": 4 * (32 * 16 + 64 * 16),
+        "S4_private_units": 8 * 16,
+        "S5_traffic": 4 * (2 * 128 * 128 + 4 * 128 * 128 + 128 * 128),
+        "S7_run": 4 * 16,
+        "S8_operations": 2 * 128**3,
+    }.items():
+        assert value[name] == pytest.approx(np.log2(1 + expected), rel=1e-6), name
+    assert (value["producers"], value["consumers"], value["nests"]) == (2, 1, 1)
+    assert value["vector_loops"] == 4
+    assert value["imbalance"] == 108 / 8

@@ -33,3 +33,13 @@ def test_nested_stages_add_up_to_the_wall_time():
     assert seconds["build"] < seconds["total"] - seconds["run"]
     assert seconds["other"] >= 0.03
     assert seconds["draft"] == 0.0
+
+
+def test_a_clock_may_start_at_an_earlier_reading():
+    clock = Clock(time.perf_counter() - 5.0)
+    with clock.running(), stage("build"):
+        time.sleep(0.02)
+    seconds = clock.seconds()
+    assert 5.0 < seconds["total"] < 6.0
+    assert 0.02 <= seconds["build"] < 1.0
+    assert seconds["other"] == pytest.approx(seconds["total"] - seconds["build"])

@@ -20,6 +20,13 @@ def setup_for(programs) -> WorkerSetup:
     return WorkerSetup(save_json(programs.copy), save_json(programs.target), 2, TimingRule())
 
 
+def run(pool, requests, timeout_s):
+    """The replies in order, each with its worker."""
+    replies = {}
+    pool.run(requests, timeout_s=timeout_s, told=lambda index, *reply: replies.update({index: reply}))
+    return [replies[index] for index in range(len(requests))]
+
+
 def test_killed_hung_and_raising_builds_leave_the_others_alone(programs):
     pool = Pool(2, setup_for(programs))
     long, short = save_json(programs.unrolled), save_json(programs.copy)
@@ -35,11 +42,11 @@ def test_killed_hung_and_raising_builds_leave_the_others_alone(programs):
         killer = threading.Thread(target=kill_the_long_build)
         killer.start()
         requests = [("build", 1, long), *(("build", i, short) for i in (2, 3, 4)), ("build", 5, "no json")]
-        replies = pool.run(requests, timeout_s=60)
+        replies = run(pool, requests, timeout_s=60)
         killer.join()
         assert [reply.failure for reply, _ in replies] == ["crash", None, None, None, "error"]
         assert "SIGKILL" in replies[0][0].message
-        hung = pool.run([("build", 6, long), ("build", 7, short)], timeout_s=3)
+        hung = run(pool, [("build", 6, long), ("build", 7, short)], timeout_s=3)
         assert [reply.failure for reply, _ in hung] == ["timeout", None]
         assert hung[0][0].seconds == pytest.approx(3, abs=1)
         assert pool.any().threads == 2
@@ -59,10 +66,10 @@ def test_an_exception_while_waiting_leaves_the_pool_usable(programs, monkeypatch
 
         monkeypatch.setattr(pools, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            pool.run([("build", 1, save_json(programs.unrolled))], timeout_s=60)
+            run(pool, [("build", 1, save_json(programs.unrolled))], timeout_s=60)
         assert not first.running
         monkeypatch.setattr(pools, "wait", plain)
-        assert pool.run([("build", 1, save_json(programs.copy))], timeout_s=60)[0][0].failure is None
+        assert run(pool, [("build", 1, save_json(programs.copy))], timeout_s=60)[0][0].failure is None
         pool.recycle(after_builds=2, memory_bytes=1e12)
         kept = pool.any()
         pool.recycle(after_builds=1, memory_bytes=1e12)

@@ -6,10 +6,10 @@ import pytest
 from tvm import te
 from tvm.script import tirx as T
 
+from pruner.measure.build import build
 from pruner.measure.program import (
     Argument,
     arguments_of,
-    build,
     reduction_length,
     written_arguments,
     written_dtypes,

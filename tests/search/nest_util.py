@@ -20,24 +20,25 @@ from pruner.search.sketch import CategoryGene, Gene, LocationGene, Sketch, TileG
 from pruner.search.tir_reader import read_nest
 
 TARGET = tvm.target.Target({"kind": "llvm", "num-cores": 2})
+CUDA = tvm.target.Target("nvidia/nvidia-a100")
 DEEPEST = 24  # more loops than any consumer of the test programs has
 
 
-def context(func: object) -> ms.TuneContext:
+def context(func: object, target: tvm.target.Target) -> ms.TuneContext:
     fast_intrinsics()
     return ms.TuneContext(
-        mod=func, target=TARGET, space_generator="post-order-apply", num_threads=1, rand_state=1
+        mod=func, target=target, space_generator="post-order-apply", num_threads=1, rand_state=1
     )
 
 
-def workload(name: str) -> ms.TuneContext:
+def workload(name: str, target: tvm.target.Target = TARGET) -> ms.TuneContext:
     """`C2D/0` and the like."""
     family, index = name.split("/")
-    return context(create_te_workload(family, int(index)))
+    return context(create_te_workload(family, int(index)), target)
 
 
-def computed(*tensors: te.Tensor) -> ms.TuneContext:
-    return context(te.create_prim_func(list(tensors)))
+def computed(*tensors: te.Tensor, target: tvm.target.Target = TARGET) -> ms.TuneContext:
+    return context(te.create_prim_func(list(tensors)), target)
 
 
 def make_sketch(schedule: Schedule) -> Sketch:
@@ -67,7 +68,7 @@ def sketches(tuned: ms.TuneContext) -> list[Sketch]:
 
 def analyses(tuned: ms.TuneContext) -> Iterator[tuple[Sketch, SketchAnalysis]]:
     for sketch in sketches(tuned):
-        yield sketch, SketchAnalysis(tuned.mod, sketch)
+        yield sketch, SketchAnalysis(tuned.mod, sketch, tuned.target)
 
 
 def random_factors(extent: int, parts: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -149,6 +150,8 @@ def same_nest(nest: Nest, row: int, truth: Nest) -> None:
             extents,
             [x.extent for x in real.loops],
         )
+        assert [(a.kind, a.annotations) for a in mine.loops] == [(b.kind, b.annotations) for b in real.loops]
+        assert _at(mine.fetch, row) == real.fetch, where
         for a, b in zip(mine.loops, real.loops, strict=True):
             assert paired.setdefault(a, b) is b, f"{where}: loops are shared differently"
         moving = [(a, b) for a, b in zip(mine.loops, real.loops, strict=True) if b.extent != 1]
@@ -172,10 +175,8 @@ def same_nest(nest: Nest, row: int, truth: Nest) -> None:
 def _same_access(x: Access, y: Access, row: int, mine: tuple[Loop, ...], real: tuple[Loop, ...]) -> str:
     if _dims(x, row) != list(y.buffer.shape):
         return f"shape {_dims(x, row)} for {y.buffer.shape}"
-    if (x.buffer.dtype, x.buffer.itemsize, x.buffer.argument) != (
-        y.buffer.dtype,
-        y.buffer.itemsize,
-        y.buffer.argument,
+    if any(
+        getattr(x.buffer, of) != getattr(y.buffer, of) for of in ("dtype", "itemsize", "scope", "argument")
     ):
         return "another buffer"
     for a, b in zip(mine, real, strict=True):
@@ -196,7 +197,8 @@ def check(
     """Resolved locations, nests and legality of n random rows equal TVM's; returns counts."""
     rows = random_rows(sketch, n, rng)
     resolved = analysis.resolve(rows)
-    passes = analysis.legal(resolved)["dynamic_loop"]
+    passes = analysis.accepts(resolved)
+    constant = analysis.legal(resolved)["dynamic_loop"]
     columns = [g.start for g in sketch.genes if isinstance(g, LocationGene)]
     count = {"legal": 0, "rejected": 0, "groups": 0}
     seen: list[int] = []
@@ -211,7 +213,7 @@ def check(
                 resolved[row].tolist(),
                 chosen(sketch, schedule),
             )
-            if passes[row]:
+            if constant[row]:
                 same_nest(nest, i, read_nest(schedule))
             refusal = postprocess(tuned, schedule)
             assert (refusal == "") == passes[row], (resolved[row].tolist(), refusal)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from nest_util import analyses, check, computed, make_sketch, random_rows, workload
+from nest_util import CUDA, TARGET, analyses, check, computed, make_sketch, random_rows, workload
 from tvm import te, topi
 from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.testing import te_workload
+from tvm.target import Target
 
 from pruner.search.analysis import SketchAnalysis, UnsupportedSketch
 from pruner.search.sketch import LocationGene
@@ -69,6 +70,55 @@ def row_argmax() -> tuple[te.Tensor, ...]:
     return a, topi.argmax(a, axis=1)
 
 
+def scaled(*, twice: bool) -> tuple[te.Tensor, ...]:
+    """Elementwise only, of prime extents; or a product that two blocks read."""
+    x, y = te.placeholder((7, 13, 48), name="x"), te.placeholder((48, 32), name="y")
+    if not twice:
+        return x, te.compute(x.shape, lambda i, j, k: te.max(x[i, j, k] * 2.0, 0.0), name="z")
+    k = te.reduce_axis((0, 48), name="k")
+    m = te.compute((13, 32), lambda i, j: te.sum(x[0, i, k] * y[k, j], axis=k), name="m")
+    return x, y, te.compute(m.shape, lambda i, j: te.exp(m[i, j]) + m[i, j], name="z")
+
+
+def to_scalar() -> tuple[te.Tensor, ...]:
+    x, k = te.placeholder((1000,), name="x"), te.reduce_axis((0, 1000), name="k")
+    return x, te.compute((), lambda: te.sum(x[k], axis=k), name="s")
+
+
+def pooled() -> tuple[te.Tensor, ...]:
+    x = te.placeholder((2, 5, 17, 17), name="x")
+    return x, topi.nn.pool2d(x, [3, 3], [2, 2], [1, 1], [1, 1, 1, 1], "avg")
+
+
+def two_outputs() -> tuple[te.Tensor, ...]:
+    x, k = te.placeholder((64, 48), name="x"), te.reduce_axis((0, 48), name="k")
+    m = te.compute((64,), lambda i: te.sum(x[i, k], axis=k), name="m")
+    return (
+        x,
+        te.compute((64,), lambda i: m[i] + 1.0, name="p"),
+        te.compute((64,), lambda i: m[i] * 2.0, name="q"),
+    )
+
+
+def two_convolutions() -> tuple[te.Tensor, ...]:
+    """Both have the same name, and so have their caches."""
+    x, w, v = (
+        te.placeholder(s, name=n)
+        for s, n in (((1, 8, 10, 10), "x"), ((8, 8, 3, 3), "w"), ((6, 8, 1, 1), "v"))
+    )
+    inner = topi.nn.relu(topi.nn.conv2d_nchw(x, w, 1, 1, 1))
+    return x, w, v, topi.nn.conv2d_nchw(inner, v, 1, 0, 1)
+
+
+def one_step(dtype: str, steps: int) -> tuple[te.Tensor, ...]:
+    a, b = (
+        te.placeholder((64, steps), name="a", dtype=dtype),
+        te.placeholder((steps, 40), name="b", dtype=dtype),
+    )
+    k = te.reduce_axis((0, steps), name="k")
+    return a, b, te.compute((64, 40), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+
+
 ODD: dict[str, Callable[[], tuple[te.Tensor, ...]]] = {
     "unit_kernel": lambda: te_workload.conv2d_nhwc(1, 14, 14, 16, 24, 1, 2, 0),
     "batch": lambda: te_workload.conv2d_nhwc(4, 10, 10, 6, 8, 3, 1, 1),
@@ -88,7 +138,21 @@ ODD: dict[str, Callable[[], tuple[te.Tensor, ...]]] = {
     "self_product": self_product,
     "argmax": row_argmax,
     "sum_of_maxima": sum_of_maxima,
+    "elementwise": lambda: scaled(twice=False),
+    "shared_product": lambda: scaled(twice=True),
+    "to_scalar": to_scalar,
+    "pooled": pooled,
+    "two_outputs": two_outputs,
+    "two_convolutions": two_convolutions,
+    "double": lambda: one_step("float64", 96),
+    "one_step": lambda: one_step("float32", 1),
+    "batch_of_seven": lambda: te_workload.conv2d_nhwc(7, 15, 15, 12, 20, 3, 2, 1),
+    "odd_groups": lambda: te_workload.conv2d_nhwc(1, 12, 12, 30, 45, 3, 1, 1, 1, 5),
+    "dilated": lambda: te_workload.conv2d_nhwc(1, 20, 20, 8, 16, 3, 1, 2, 3),
 }
+# TensorCore sketches rewrite the layout of the program, which arrays cannot express.
+TENSORISED = {"half"}
+TARGETS = {"llvm": TARGET, "cuda": CUDA}
 
 
 def sweep(tuned: object, n: int, seed: int) -> dict[str, int]:
@@ -96,21 +160,28 @@ def sweep(tuned: object, n: int, seed: int) -> dict[str, int]:
     for sketch, analysis in analyses(tuned):
         for key, count in check(tuned, sketch, analysis, n, np.random.default_rng(seed)).items():
             total[key] += count
-    assert total["legal"] > 0
+    assert total["groups"] > 0
     return total
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_operators_equal_tvm(family: str) -> None:
     total = sweep(workload(f"{family}/0"), 8, 11)
+    assert total["legal"] > 0
     assert total["rejected"] == 0 or family == "T2D"
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cuda_operators_equal_tvm(family: str) -> None:
+    sweep(workload(f"{family}/0", CUDA), 4, 12)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("index", [0, 1])
-def test_hundred_candidates_equal_tvm(family: str, index: int) -> None:
-    sweep(workload(f"{family}/{index}"), 100, 5)
+def test_hundred_candidates_equal_tvm(family: str, index: int, target: str) -> None:
+    sweep(workload(f"{family}/{index}", TARGETS[target]), 100, 5)
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -118,10 +189,24 @@ def test_odd_programs_equal_tvm(name: str) -> None:
     sweep(computed(*ODD[name]()), 5, 2)
 
 
+@pytest.mark.parametrize("name", sorted(set(ODD) - TENSORISED))
+def test_odd_cuda_programs_equal_tvm(name: str) -> None:
+    sweep(computed(*ODD[name](), target=CUDA), 2, 2)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ODD)
-def test_hundred_odd_candidates_equal_tvm(name: str) -> None:
-    sweep(computed(*ODD[name]()), 100, 3)
+def test_hundred_odd_candidates_equal_tvm(name: str, target: str) -> None:
+    if target == "llvm" or name not in TENSORISED:
+        sweep(computed(*ODD[name](), target=TARGETS[target]), 100, 3)
+
+
+@pytest.mark.parametrize("family", ["C2D", "SFM"])
+def test_gpus_without_pipelines_and_with_few_threads_equal_tvm(family: str) -> None:
+    small = {"max_threads_per_block": 256, "max_shared_memory_per_block": 16384, "thread_warp_size": 32}
+    for target in (Target("nvidia/nvidia-t4"), Target({"kind": "cuda", "arch": "sm_75", **small})):
+        sweep(workload(f"{family}/0", target), 6, 8)
 
 
 def test_dynamic_loops_are_told_from_constant_ones() -> None:
@@ -171,7 +256,7 @@ def test_an_instruction_without_symbolic_form_is_named() -> None:
     block = schedule.get_sblock("Z")
     schedule.transform_layout(block, ("write", 0), lambda b, i, j: (b, j, i))
     with pytest.raises(UnsupportedSketch, match="TransformLayout"):
-        SketchAnalysis(tuned.mod, make_sketch(schedule))
+        SketchAnalysis(tuned.mod, make_sketch(schedule), tuned.target)
 
 
 def test_a_tile_of_a_tile_is_refused() -> None:
@@ -181,7 +266,7 @@ def test_a_tile_of_a_tile_is_refused() -> None:
     parts = schedule.split(loops[1], schedule.sample_perfect_tile(loops[1], 2, 64, decision=[16, 8]))
     schedule.split(parts[1], schedule.sample_perfect_tile(parts[1], 2, 64, decision=[4, 2]))
     with pytest.raises(UnsupportedSketch, match="differs by row"):
-        SketchAnalysis(tuned.mod, make_sketch(schedule))
+        SketchAnalysis(tuned.mod, make_sketch(schedule), tuned.target)
 
 
 def test_a_consumer_that_indexes_by_data_is_refused() -> None:
@@ -193,4 +278,4 @@ def test_a_consumer_that_indexes_by_data_is_refused() -> None:
     block = schedule.get_sblock("active")
     schedule.compute_at(block, schedule.sample_compute_location(block, decision=-1))
     with pytest.raises(UnsupportedSketch, match="rows indexes active by data"):
-        SketchAnalysis(tuned.mod, make_sketch(schedule))
+        SketchAnalysis(tuned.mod, make_sketch(schedule), tuned.target)

@@ -8,16 +8,26 @@ from tvm import tirx
 from tvm.ir import Expr, Var
 
 from pruner.search.nest import Extent, Floor, Linear, Loop
-from pruner.search.symbolic.polynomial import choose, equal, negative, same
+from pruner.search.symbolic.polynomial import at_most, choose, equal, negative, same
 
 
 class NotAffine(Exception):
     """An index that is no sum of loops, floor divisions and remainders (a table look-up, say)."""
 
 
+def is_number(value: Extent) -> bool:
+    """Whether a value is one number for all rows."""
+    return isinstance(value, int)
+
+
 def is_zero(value: Extent) -> bool:
-    """Whether a coefficient is the number 0 in every row."""
+    """Whether a value is the number 0 in every row."""
     return isinstance(value, int) and value == 0
+
+
+def is_one(value: Extent) -> bool:
+    """Whether a value is the number 1 in every row."""
+    return isinstance(value, int) and value == 1
 
 
 def constant(value: Extent) -> Linear:
@@ -44,28 +54,31 @@ def scale(a: Linear, factor: Extent) -> Linear:
     return Linear({term: factor * coefficient for term, coefficient in a.terms.items()}, factor * a.const)
 
 
-def is_multiple(value: Extent, of: int) -> bool:
-    """Whether a coefficient is a multiple of an int in every row."""
+def is_multiple(value: Extent, of: Extent) -> bool:
+    """Whether a coefficient is a multiple of a divisor in every row."""
     return equal(value % of, 0)
 
 
 def floor_term(inner: Linear, divisor: Extent, remainder: bool) -> Linear:
     """`inner // divisor` or `inner % divisor`, without a floor term where the division is exact or the
     value provably stays below the divisor."""
-    if isinstance(divisor, int):
-        if divisor == 1:
-            return constant(0) if remainder else inner
-        rest = {t: c for t, c in inner.terms.items() if not is_multiple(c, divisor)}
-        whole = {t: c // divisor for t, c in inner.terms.items() if t not in rest}
-        if not rest and isinstance(inner.const, int):
-            return constant(inner.const % divisor) if remainder else Linear(whole, inner.const // divisor)
-        tail = Linear(rest, inner.const)
-        low, high = extremes(tail)
-        if isinstance(low, int) and isinstance(high, int) and low >= 0 and high < divisor:
-            return tail if remainder else Linear(whole)
-        if whole:
-            form = floor_term(tail, divisor, remainder)
-            return form if remainder else add(form, Linear(whole))
+    if is_one(divisor):
+        return constant(0) if remainder else inner
+    rest = {t: c for t, c in inner.terms.items() if not is_multiple(c, divisor)}
+    whole = {t: c // divisor for t, c in inner.terms.items() if t not in rest}
+    if not rest and is_number(inner.const) and (is_number(divisor) or is_zero(inner.const)):
+        return constant(inner.const % divisor) if remainder else Linear(whole, inner.const // divisor)
+    tail = Linear(rest, inner.const)
+    low, high = extremes(tail)
+    if is_one(at_most(0, low)) and is_one(at_most(high, divisor - 1)):
+        return tail if remainder else Linear(whole)
+    if whole:
+        form = floor_term(tail, divisor, remainder)
+        return form if remainder else add(form, Linear(whole))
+    if not remainder and len(rest) == 1 and is_zero(inner.const):
+        [(term, coefficient)] = rest.items()
+        if isinstance(term, Floor) and not term.remainder and is_one(coefficient):
+            return floor_term(term.inner, term.divisor * divisor, False)
     return Linear({Floor(inner, divisor, remainder): 1})
 
 

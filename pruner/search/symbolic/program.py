@@ -46,7 +46,9 @@ class Region:
 @dataclass(eq=False)
 class Block:
     """A block. `binding` gives every axis's domain loop as a form over the loops around the block;
-    accesses and regions are forms over the axes."""
+    accesses and regions are forms over the axes. `fetch`: as in `Statement`. `threads`: least and most
+    threads that the block may run in, when the sketch says so. `identity` stays when the block is replaced
+    by a changed one."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -61,6 +63,9 @@ class Block:
     single_store: bool  # the body is one store
     loads: tuple[int, ...]  # how often the body has each of `reads`
     combiner: str = ""  # the outermost operation of a body that is one store
+    fetch: Extent = 0
+    threads: tuple[int, int] | None = None
+    identity: object = field(default_factory=object)
 
     @cached_property
     def bound(self) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
@@ -82,13 +87,15 @@ class Branch:
 @dataclass(eq=False)
 class Program:
     """A scheduled program. `constant` holds a 0/1 value per loop whose extent may depend on outer
-    loops: 1 in the rows where it is a constant after all."""
+    loops: 1 in the rows where it is a constant after all. `reads_part`: the root block names the part of a
+    buffer that it reads."""
 
     root: Branch
     parallel: int = 0
     vectorize: int = 0
     unroll: Extent = 0
     constant: tuple[Extent, ...] = ()
+    reads_part: bool = False
     _blocks: list[tuple[Block, tuple[Branch, ...]]] | None = field(default=None, init=False)
 
     def clone(self) -> Program:
@@ -153,7 +160,7 @@ def parse_program(mod: IRModule) -> Program:
     func = next(f for f in mod.functions.values() if isinstance(f, PrimFunc))
     root = Branch(None)
     _Parser(func).statement(func.body.block.body, root, {})
-    return Program(root)
+    return Program(root, reads_part=len(func.body.block.reads) > 0)
 
 
 class _Parser:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from pruner.search.nest import Extent, Floor, Linear, Loop
-from pruner.search.symbolic.affine import add, constant, extremes, floor_term, scale
+from pruner.search.symbolic.affine import add, constant, extremes, floor_term, is_multiple, scale
 from pruner.search.symbolic.polynomial import (
     at_most,
     both,
@@ -73,9 +73,11 @@ def _relax_floor(term: Floor, relaxed: Collection[Loop]) -> Span:
     d, n = term.divisor, inner.length
     if isinstance(n, int) and n == 1:
         return Span(floor_term(inner.least, d, term.remainder), 1, inner.constant, inner.constant)
+    offset = inner.least.const
+    if not inner.least.terms:
+        return _still(offset, n, d, term.remainder, inner.constant)
     low, high = extremes(term.inner)
     one_block = same(low // d, high // d)
-    offset = inner.least.const
     step, reach, chained = _steps(inner.least, d)
     h = divisor(step, d)
     start = offset % h
@@ -96,6 +98,17 @@ def _relax_floor(term: Floor, relaxed: Collection[Loop]) -> Span:
         both(inner.constant, proved),
         both(inner.constant, either(proved, steady)),
     )
+
+
+def _still(first: Extent, length: Extent, d: Extent, remainder: bool, fixed: Extent) -> Span:
+    """The span of a division of `first .. first + length - 1`, where nothing else moves."""
+    low, high = first // d, (first + length - 1) // d
+    if not remainder:
+        return Span(constant(low), high - low + 1, fixed, fixed)
+    if is_multiple(first, d) and is_multiple(length, d):
+        return Span(constant(0), d, fixed, fixed)
+    inside = same(low, high)
+    return Span(constant(choose(inside, first - low * d, 0)), choose(inside, length, d), fixed, fixed)
 
 
 def _steps(form: Linear, modulus: Extent) -> tuple[Extent, Extent, Extent]:

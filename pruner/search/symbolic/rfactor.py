@@ -56,6 +56,7 @@ def rfactor(program: Program, block: Block, loop: Loop, position: int) -> tuple[
     new_block = replace(
         block,
         name=f"{block.name}_rf",
+        identity=object(),
         axes=tuple(axes),
         binding=binding,
         reads=tuple(Access(r.buffer, moved(r.index)) for r in block.reads),

@@ -106,6 +106,7 @@ class Forms:
                 ops=block.ops,
                 dtype=block.dtype,
                 has_init=block.has_init,
+                fetch=block.fetch,
             )
         return self._statements[(block, *loops)]
 

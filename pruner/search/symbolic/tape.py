@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ _RUN: dict[str, Callable[..., Any]] = {
     "and": np.logical_and,
     "or": np.logical_or,
     "where": np.where,
-    "lookup": lambda column, table: np.asarray(table, dtype=np.int64)[column],
+    "lookup": lambda column, table: table[column],
 }
 
 
@@ -58,6 +58,11 @@ class Tape:
         self._slots[key] = total
         return total
 
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that `run` reads."""
+        return tuple(column for _, column in self._inputs)
+
     def constant(self, slot: int) -> Any:
         """The number that stands in a slot whatever the row; None where it differs by row."""
         return self._start[slot]
@@ -92,6 +97,11 @@ class Tape:
         if atom.op == "column":
             slot = self._place(None)
             self._inputs.append((slot, atom.args[0]))
+        elif atom.op == "whole":
+            slot = self.slot(atom.args[0])
+        elif atom.op == "lookup":
+            table = self._place(np.array(atom.args[1], dtype=np.int64))
+            slot = self._emit(_RUN["lookup"], self.slot(atom.args[0]), table)
         elif len(atom.args) == 2:
             slot = self._emit(_RUN[atom.op], self.slot(atom.args[0]), self.slot(atom.args[1]))
         else:
@@ -102,8 +112,9 @@ class Tape:
         self._slots[key] = slot
         return slot
 
-    def run(self, columns: NDArray[np.int64]) -> list[Any]:
-        """All slots for the rows of `columns` (`width x rows`): ints or arrays over the rows."""
+    def run(self, columns: NDArray[np.int64] | Mapping[int, NDArray[np.int64] | int]) -> list[Any]:
+        """All slots for the rows of `columns` (`width x rows`, or int64[rows] or one number by column): ints
+        or arrays over the rows."""
         values = self._start.copy()
         for slot, column in self._inputs:
             values[slot] = columns[column]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +10,12 @@ from numpy.typing import NDArray
 from pruner.search.nest import Loop
 from pruner.search.operators import FIRST_LOCATION
 from pruner.search.sketch import LocationGene, Sketch
+from pruner.search.symbolic.legality import Limits, conditions
 from pruner.search.symbolic.locations import Locations
-from pruner.search.symbolic.polynomial import Symbols, as_key, both
+from pruner.search.symbolic.polynomial import Symbols
 from pruner.search.symbolic.replay import State
 from pruner.search.symbolic.structure import Forms, Structure
-from pruner.search.symbolic.tape import Tape
+from pruner.search.symbolic.verdicts import Verdicts
 
 Ints = NDArray[np.int64]
 
@@ -115,26 +115,22 @@ class Level:
 
 
 class Leaves:
-    """The finished programs of a sketch, numbered as rows reach them."""
+    """The finished programs of a sketch, numbered as rows reach them.
 
-    def __init__(self) -> None:
+    Args:
+        limits: what the target's post-processors allow a thread block.
+    """
+
+    def __init__(self, limits: Limits | None) -> None:
         self.forms = Forms()
+        self.verdicts = Verdicts()
+        self._limits = limits
         self._states: list[State] = []
         self._structures: dict[int, Structure] = {}
-        # What must hold for a program to be legal; 0 is the condition that always holds.
-        self._conditions: list[_Condition | None] = [None]
-        self._condition_numbers: dict[Hashable, int] = {1: 0}
-        self._condition_of: list[int] = []
 
     def add(self, state: State) -> int:
         """The number of a finished program."""
-        legal: Any = 1
-        for condition in state.program.constant:
-            legal = both(legal, condition)
-        number = self._condition_numbers.setdefault(as_key(legal), len(self._conditions))
-        if number == len(self._conditions):
-            self._conditions.append(_Condition(legal))
-        self._condition_of.append(number)
+        self.verdicts.add(conditions(state.program, self._limits))
         self._states.append(state)
         return len(self._states) - 1
 
@@ -143,27 +139,3 @@ class Leaves:
         if number not in self._structures:
             self._structures[number] = self.forms.structure(self._states[number].program)
         return self._structures[number]
-
-    def legal(self, numbers: Ints, decisions: Ints) -> NDArray[np.bool_]:
-        """bool[n], whether all loops of each row's program have constant extents. numbers: int64[n], the
-        rows' programs; decisions: `n x width`."""
-        passes = np.ones(len(numbers), dtype=bool)
-        if len(self._conditions) == 1:
-            return passes
-        conditions = np.array(self._condition_of)[numbers]
-        for number in np.bincount(conditions).nonzero()[0].tolist():
-            condition = self._conditions[number]
-            if condition is not None:
-                rows = np.flatnonzero(conditions == number)
-                passes[rows] = condition.holds(decisions[rows].T)
-        return passes
-
-
-class _Condition:
-    def __init__(self, legal: Any) -> None:
-        self._tape = Tape()
-        self._slot = self._tape.slot(legal)
-
-    def holds(self, columns: Ints) -> Any:
-        """1 where it holds; an int or an array over the rows of `columns` (`width x rows`)."""
-        return self._tape.run(np.ascontiguousarray(columns))[self._slot]

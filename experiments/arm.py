@@ -1,0 +1,132 @@
+"""Arms: what is compared, each run as a process of its own whose clock starts with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from experiments.settings import CONF
+from pruner import child
+from pruner.config import compose, did_you_mean
+from pruner.errors import ConfigError, PrunerError
+from pruner.records.journal import NAME, Contents, Journal
+
+TUNE = "experiments.tuning"
+_LAST_LINES = 8
+
+
+@dataclass(frozen=True)
+class Arm:
+    """overrides: of `pruner tune`. program: a module whose `main(launched, *overrides)` tunes as they say and
+    leaves a journal and a summary.json in `work_dir`; launched: the reading of time.perf_counter at which its
+    clock starts."""
+
+    name: str
+    overrides: tuple[str, ...] = ()
+    program: str = TUNE
+
+    @classmethod
+    def load(cls, name: str) -> Arm:
+        """The arm of experiments/conf/arm/NAME.yaml, or of a file of that form by its path; its settings are
+        checked. Raises ConfigError."""
+        path = Path(name) if name.endswith(".yaml") else CONF / "arm" / f"{name}.yaml"
+        known = sorted(file.stem for file in (CONF / "arm").glob("*.yaml"))
+        if not path.is_file():
+            raise ConfigError(
+                f"Unknown arm '{name}'.{did_you_mean(name, known)} Accepted: {', '.join(known)}, or the path "
+                "of a file ARM.yaml with overrides: [key=value, ...] of `pruner tune`."
+            )
+        try:
+            found: Any = OmegaConf.to_container(OmegaConf.load(path))
+            arm = cls(path.stem, tuple(found.pop("overrides", ())), found.pop("program", TUNE))
+        except (OmegaConfBaseException, yaml.YAMLError, AttributeError, TypeError) as error:
+            raise ConfigError(
+                f"{path} is no arm ({' '.join(str(error).split())}): give overrides: [key=value, ...]."
+            ) from error
+        if found:
+            raise ConfigError(f"{path} holds {', '.join(found)}: an arm has overrides and program alone.")
+        compose(["workload=GMM/0", *arm.overrides])
+        return arm
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What makes it this arm."""
+        return {"overrides": list(self.overrides), "program": self.program}
+
+
+class ArmError(PrunerError):
+    """An arm that did not end well; the message is how it ended and its last lines."""
+
+
+@dataclass(frozen=True)
+class ArmRun:
+    """A finished arm: its journal, and its seconds by stage with their total, since its process was made."""
+
+    contents: Contents
+    seconds: dict[str, float]
+
+
+def run_arm(arm: Arm, overrides: Sequence[str], folder: Path, threads: int) -> ArmRun:
+    """Runs the arm in a fresh process with so many TVM threads, and waits for it. `folder` is made anew.
+
+    The process ends with this one, whatever ends it: it watches its standard input. Raises ArmError.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    words = [*overrides, *arm.overrides, f"work_dir={folder}"]
+    with (folder / "stdout.txt").open("wb") as out, (folder / "stderr.txt").open("wb") as err:
+        launched = time.perf_counter()
+        process = subprocess.Popen(
+            child.command(arm.program, repr(launched), *words),
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=err,
+            env=child.environment(threads),
+            start_new_session=True,
+        )
+        try:
+            code = process.wait()
+        finally:
+            with suppress(ProcessLookupError):  # nothing of it may run beside the next arm
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
+    if code != 0:
+        raise ArmError(f"{_how(code)}\n{_last_lines(folder / 'stderr.txt')}".rstrip())
+    return read_run(folder)
+
+
+def read_run(folder: Path) -> ArmRun:
+    """The run that an arm left in its folder. Raises ArmError when it is not whole."""
+    try:
+        contents = Journal.read(folder / NAME)
+        seconds = json.loads((folder / "summary.json").read_text("utf-8"))["seconds"]
+    except (ConfigError, OSError, ValueError, KeyError) as error:
+        raise ArmError(f"it left no result: {error}") from error
+    reason = contents.end.reason if contents.end else "error"
+    if reason in ("interrupted", "error"):
+        raise ArmError(f"it ended before its trials were spent ({reason})")
+    return ArmRun(contents, seconds)
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+
+
+def _last_lines(path: Path) -> str:
+    lines = [line for line in path.read_text("utf-8", "replace").splitlines() if line.strip()]
+    return "\n".join(lines[-_LAST_LINES:])

@@ -1,0 +1,67 @@
+"""Programs of several arms timed again: all in turn, in one process, with the same settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
+
+from experiments.block import Retimed
+from pruner._tvm import fast_intrinsics
+from pruner.analyzer.device import Device
+from pruner.config import instantiate
+from pruner.measure.measurement import Measurer
+from pruner.placement import host_threads, placed
+from pruner.search.candidate import TraceCandidate
+from pruner.workload import Task, load_task
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A workload on the device where it is measured; measure: the settings of the measurer."""
+
+    task: Task
+    device: Device
+    measure: DictConfig
+
+    @classmethod
+    def of(cls, cfg: DictConfig) -> Bench:
+        """Where `pruner tune` with these settings measures. Raises what that would raise."""
+        described: Any = OmegaConf.to_container(cfg.device)
+        given = None if described == {"name": "auto"} else Device.of(described)
+        device, task, _ = placed(given, cfg.target, lambda target: load_task(cfg.workload, target))
+        return cls(task, device, cfg.measure)
+
+    @property
+    def threads(self) -> int:
+        """Of TVM's runtime, for every arm alike."""
+        return host_threads(self.device)
+
+    @contextmanager
+    def measuring(self) -> Iterator[Measurer]:
+        """A measurer, open for so long."""
+        measurer: Measurer = instantiate(self.measure, task=self.task, threads=self.threads)
+        try:
+            yield measurer
+        finally:
+            measurer.close()
+
+    def retime(self, measurer: Measurer, traces: Mapping[str, Sequence[Any]]) -> dict[str, Retimed]:
+        """Times programs, given by name with their whole traces as JSON values, in turn; their outputs are
+        compared with the untuned program's first."""
+        # By name, which is a digest: no arm's programs always follow one another.
+        names = sorted(traces)
+        measured = measurer.confirm([self._candidate(traces[name]) for name in names])
+        return {name: Retimed(m.latency_s, m.failure) for name, m in zip(names, measured, strict=True)}
+
+    def _candidate(self, trace: Sequence[Any]) -> TraceCandidate:
+        if any(instruction[0] == "Tensorize" for instruction in trace[0]):
+            fast_intrinsics()
+        schedule = Schedule(self.task.mod)
+        Trace.apply_json_to_schedule(trace, schedule)
+        return TraceCandidate.of(self.task, schedule)

@@ -1,0 +1,147 @@
+"""Settings of a study: plain `key=value` arguments over experiments/conf/STUDY.yaml, composed by Hydra.
+
+A study is `python -m experiments.STUDY key=value ...`; where its default is a list, so is its setting, and a
+single value stands for a list of one: `workload=[C2D/1,GMM/2] seed=[0,1]`, `workload=GMM/2`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from pruner.config import did_you_mean, explained, parse
+from pruner.errors import ConfigError, PrunerError
+
+CONF = Path(__file__).parent / "conf"
+BAD_INPUT, INTERRUPTED = 2, 130
+
+_WORDS = {int: "a whole number", float: "a number", str: "a name", bool: "true or false"}
+
+
+def settings(study: str, arguments: Sequence[str]) -> DictConfig:
+    """The checked settings of a study, everything resolved. `work_dir` is Hydra's run folder
+    (outputs/DATE/TIME) unless it is given.
+
+    A value must be of its default's kind; where the default is null, a name or null. Lists have no value
+    twice; whether one may be empty, and what its values must be, is for the study to say.
+
+    Raises ConfigError, naming what is accepted, for whatever cannot be used as given.
+    """
+    defaults = _defaults(study)
+    for item in parse(arguments):
+        key = item.key_or_group
+        if key == "hydra.run.dir":
+            continue
+        if item.is_delete() or item.is_add() or item.is_force_add():
+            raise ConfigError(f"Write {key}=VALUE in place of '{item.input_line}'.")
+        if key not in defaults:
+            hint = f"{did_you_mean(key, list(defaults))} Accepted: {', '.join(defaults)}."
+            raise ConfigError(
+                f"Unknown setting '{key}'.{hint} `python -m experiments.{study} --help` explains them."
+            )
+        if item.is_sweep_override():
+            raise ConfigError(f"'{item.input_line}': give several values as a list, {key}=[VALUE,VALUE].")
+        if isinstance(item.value(), dict):
+            raise ConfigError(f"'{item.input_line}': give plain values, not a mapping.")
+    cfg = _composed(study, arguments)
+    for key, default in defaults.items():
+        cfg[key] = _checked(key, OmegaConf.to_container(cfg)[key], default)  # type: ignore[index, call-overload]
+    return cfg
+
+
+def main(study: str, work: Callable[[DictConfig], None], arguments: Sequence[str] | None = None) -> int:
+    """A study's command: composes its settings, does the work, prints the run folder last; returns the exit
+    code. Bad input is one message on stderr and 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "--help" in words or "-h" in words:
+        sys.stdout.write(usage(study))
+        return 0
+    try:
+        cfg = settings(study, words)
+        _make(Path(cfg.work_dir))
+        work(cfg)
+    except PrunerError as error:
+        sys.stderr.write(f"{study}: {error}\n")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{study}: interrupted\n")
+        return INTERRUPTED
+    print(cfg.work_dir, flush=True)
+    return 0
+
+
+def usage(study: str) -> str:
+    """What --help shows: the study's file of defaults, its comments included."""
+    text = (CONF / f"{study}.yaml").read_text("utf-8").rstrip()
+    shown = "\n".join(
+        f"  {line}".rstrip() for line in text.replace("${hydra:run.dir}", "outputs/DATE/TIME").splitlines()
+    )
+    return (
+        f"usage: python -m experiments.{study} [key=value ...]\n\nsettings, with their defaults:\n{shown}\n"
+    )
+
+
+def _defaults(study: str) -> dict[str, Any]:
+    loaded: Any = OmegaConf.to_container(OmegaConf.load(CONF / f"{study}.yaml"), resolve=False)
+    return {str(key): value for key, value in loaded.items()}
+
+
+def _composed(study: str, arguments: Sequence[str]) -> DictConfig:
+    try:
+        with initialize_config_dir(str(CONF), version_base="1.3", job_name=study):
+            lines = [str(item.input_line) for item in parse(arguments)]
+            cfg = compose(study, overrides=lines, return_hydra_config=True)
+        HydraConfig.instance().set_config(cfg)
+        with open_dict(cfg):
+            found = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+        OmegaConf.resolve(found)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explained(error)) from error
+    return found
+
+
+def _checked(key: str, value: object, default: object) -> object:
+    """The value, in a list where the default is one. Raises ConfigError when it is of another kind."""
+    if isinstance(default, list):
+        values = value if isinstance(value, list) else [value]
+        kind = type(default[0]) if default else str
+        for one in values:
+            # An opening bracket inside a text is a list that could not be read.
+            if not _is(one, kind) or (isinstance(one, str) and one.startswith("[")):
+                raise ConfigError(
+                    f"{key}={value} is not accepted: give a list, {key}=[VALUE,VALUE], each of it "
+                    f"{_WORDS[kind]}."
+                )
+        twice = [one for i, one in enumerate(values) if one in values[:i]]
+        if twice:
+            raise ConfigError(f"{key} lists {twice[0]} twice. Give each value once.")
+        return values
+    kind = type(default) if default is not None else str
+    if value is None and default is None:
+        return None
+    if not _is(value, kind) or value == "":
+        raise ConfigError(f"{key}={value} is not accepted: give {_WORDS[kind]}.")
+    return value
+
+
+def _is(value: object, kind: type) -> bool:
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"work_dir={folder} cannot be used: {error.strerror}. Choose another folder."
+        ) from error

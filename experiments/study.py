@@ -1,0 +1,160 @@
+"""The engine of studies on real devices: blocks of arms, resumable, every arm's incumbents timed again.
+
+A block is one workload and one seed: all its arms in turn on one machine, each in a fresh process, then the
+programs they held best, all in turn in one process. After every arm the block is saved, so that a study goes
+on where it was stopped. A finished block is kept, wherever it was made; a further arm is added to it, and the
+programs of all its arms are timed again then. A block that lacks something and was made on another machine is
+made anew, because what its arms did there cannot be compared with what others do here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.arm import Arm, ArmError, ArmRun, read_run, run_arm
+from experiments.block import ArmResult, Block
+from experiments.curves import digest, incumbents
+from experiments.output import commit
+from experiments.retime import Bench
+from pruner.config import compose
+from pruner.report import latency
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the blocks of a study have in common.
+
+    trials: of every arm. overrides: of `pruner tune`, for all arms and the timing at the end of a block.
+    folder: of the blocks; the arms' own folders are in `folder/runs`. machine: the fingerprint of where this
+    runs. say: shows a line of progress.
+    """
+
+    trials: int
+    overrides: tuple[str, ...]
+    folder: Path
+    machine: str
+    say: Callable[[str], None]
+
+    def block(self, workload: str, seed: int, arms: Sequence[Arm]) -> Block:
+        """The block with these arms, as far as they succeed: what is missing is made. Arms that failed before
+        are tried again. Raises what `check` raises."""
+        block, path = self._stored(workload, seed, arms)
+        if block.finished(arms):
+            self.say(f"{workload} seed {seed}  kept")
+            return block
+        if block.machine != self.machine:
+            self.say(f"{workload} seed {seed}  not finished, and begun on another machine: made anew")
+            block = self._fresh(workload, seed)
+        bench = self._bench(workload)
+        missing = [
+            arm for arm in arms if arm.name not in block.arms or block.arms[arm.name].error is not None
+        ]
+        self.say(f"{workload} seed {seed}  to run: {', '.join(arm.name for arm in missing) or 'nothing'}")
+        for arm in missing:
+            self._run(block, arm, bench.threads)
+            block.save(path)
+        self._retime(block, bench)
+        block.save(path)
+        return block
+
+    def check(self, workload: str, seed: int, arms: Sequence[Arm]) -> None:
+        """Raises what would stop `block` before it runs anything: a wrong workload, wrong overrides, a folder
+        that holds the blocks of another study."""
+        self._bench(workload)
+        self._stored(workload, seed, arms)
+
+    def _bench(self, workload: str) -> Bench:
+        """Where the workload is measured."""
+        return Bench.of(compose([f"workload={workload}", *self.overrides]))
+
+    def _fresh(self, workload: str, seed: int) -> Block:
+        """The block before anything is done."""
+        return Block(workload, seed, {"trials": self.trials, "overrides": list(self.overrides)}, self.machine)
+
+    def _stored(self, workload: str, seed: int, arms: Sequence[Arm]) -> tuple[Block, Path]:
+        """The block as far as it is there, and its file."""
+        fresh = self._fresh(workload, seed)
+        path = self.folder / f"{fresh.name}.json"
+        if not path.exists():
+            return fresh, path
+        stored = Block.load(path)
+        fresh.check(stored, path)
+        for arm in arms:
+            stored.check_arm(arm, path)
+        return stored, path
+
+    def _run(self, block: Block, arm: Arm, threads: int) -> None:
+        """Runs an arm and takes what is kept of it into the block."""
+        where = f"{block.workload} seed {block.seed}  {arm.name}"
+        result = block.arms[arm.name] = ArmResult(arm.described, commit())
+        overrides = [
+            f"workload={block.workload}",
+            f"seed={block.seed}",
+            f"trials={self.trials}",
+            *self.overrides,
+        ]
+        try:
+            run = run_arm(arm, overrides, self._runs(block, arm.name), threads)
+        except ArmError as error:
+            result.error = str(error)
+            self.say(f"{where}  FAILED: {error}")
+            return
+        result.seconds = run.seconds
+        self._keep(block, arm.name, run)
+        best = run.contents.best()
+        found = f"{run.seconds['total']:.1f} s  {result.trials} trials"
+        self.say(f"{where}  {found}  {latency(best.latency_s if best else None)} by its own timing")
+
+    def _keep(self, block: Block, name: str, run: ArmRun) -> None:
+        """The run's counts and incumbents, those that were found not to count left out."""
+        result, contents = block.arms[name], run.contents
+        result.trials = len(contents.trials)
+        result.failures = dict(
+            Counter(trial.failure for trial in contents.trials if trial.failure is not None)
+        )
+        result.held = incumbents(contents, run.seconds["total"], block.refused())
+        held = {one.program for one in result.held}
+        block.traces |= {digest(t.trace): t.trace for t in contents.trials if digest(t.trace) in held}
+
+    def _retime(self, block: Block, bench: Bench) -> None:
+        """Times all incumbents in turn. Where one does not count, what its arm held best instead takes its
+        place, and all are timed in turn once more."""
+        done = [name for name, arm in block.arms.items() if arm.error is None]
+        block.retimed = {}
+        with bench.measuring() as measurer:
+            while block.programs(done) - set(block.retimed):
+                programs = block.programs(done)
+                self.say(
+                    f"{block.workload} seed {block.seed}  timing {len(programs)} programs again, in turn"
+                )
+                block.retimed |= bench.retime(
+                    measurer, {program: block.traces[program] for program in programs}
+                )
+                for name in done:
+                    self._replace_refused(block, name)
+            untuned = measurer.baseline()
+        block.untuned_s = untuned.latency_s if untuned is not None else None
+        block.traces = {program: block.traces[program] for program in block.programs(done)}
+        block.timed = done
+
+    def _replace_refused(self, block: Block, name: str) -> None:
+        """Leaves programs that do not count out of an arm's incumbents. What took their place is in the arm's
+        journal; where that is gone, the incumbent before them stands longer."""
+        refused = block.refused()
+        result = block.arms[name]
+        if refused.isdisjoint(block.programs([name])):
+            return
+        kinds = sorted({str(block.retimed[p].failure) for p in refused & block.programs([name])})
+        self.say(
+            f"{block.workload} seed {block.seed}  {name} held programs that do not count ({', '.join(kinds)})"
+        )
+        try:
+            self._keep(block, name, read_run(self._runs(block, name)))
+        except ArmError:
+            result.held = [one for one in result.held if one.program not in refused]
+
+    def _runs(self, block: Block, name: str) -> Path:
+        return self.folder / "runs" / block.name / name

@@ -1,0 +1,102 @@
+"""Which device and which complete target a run is for, from what the user gave of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pruner.analyzer.device import Device, declared
+from pruner.analyzer.host import restricted_to
+from pruner.cores import usable_cpus
+from pruner.errors import DeviceError
+from pruner.measure import gpu
+from pruner.target import Given, arch_of, kind_of, resolve_target
+from pruner.workload import Task
+
+
+def placed(
+    device: Device | None, target: Given | None, load: Callable[..., Task]
+) -> tuple[Device, Task, list[str]]:
+    """The task on its target, made by `load(target)`; the device as its programs see it; what the user should
+    know about both.
+
+    A CPU has no more cores and no wider vectors than the target has or this machine lets us use. For a cuda
+    target a CPU, or no device, stands for the declared GPU that the target fits.
+
+    Raises DeviceError for a device that the target does not fit, or that is not known.
+    """
+    chosen, notes = _chosen(device, target)
+    complete, more = resolve_target(target or dict(chosen.target), chosen.cores, chosen.target)
+    task = load(complete)
+    notes += more
+    if chosen.kind == "gpu":
+        here = gpu.arch()
+        fingerprint = gpu.fingerprint() if here is not None and _same(here, chosen) else ""
+        return replace(chosen, fingerprint=fingerprint), task, [*notes, *chosen.notes]
+    asked = int(complete.attrs.get("num-cores", chosen.cores))
+    seen = restricted_to(chosen, complete, min(asked, len(usable_cpus())))
+    if seen.cores < asked:
+        # Threads without a core of their own only wait for each other.
+        notes.append(f"the target has {asked} cores; programs run with TVM_NUM_THREADS={seen.cores}")
+    return seen, task, [*notes, *chosen.notes]
+
+
+def host_threads(device: Device) -> int:
+    """Threads of TVM's runtime: as many as the CPU has cores; for a GPU those of the machine it is in."""
+    return device.cores if device.kind == "cpu" else len(usable_cpus())
+
+
+def _chosen(device: Device | None, target: Given | None) -> tuple[Device, list[str]]:
+    """The device, exchanged for a GPU where the target asks for one, and that in words."""
+    if target is None or kind_of(target) != "cuda":
+        given = device or Device.auto()
+        if target is not None and given.kind == "gpu":
+            raise DeviceError(
+                f"device {given.name} is a GPU, and the target's kind is {kind_of(target)}: leave target "
+                "out, or choose device=auto for this machine's CPU."
+            )
+        return given, []
+    arch = arch_of(target)
+    if device is None or device.kind != "gpu":
+        return _gpu_of(arch)
+    if arch is not None and not _same(arch, device):
+        raise DeviceError(
+            f"device {device.name} is {device.target['arch']}, and the target is for {arch}: leave target "
+            "out, or choose the device that it is for."
+        )
+    return device, []
+
+
+def _gpu_of(arch: str | None) -> tuple[Device, list[str]]:
+    """The declared GPU of an architecture, by default of this machine's GPU."""
+    gpus = [device for device in map(Device.load, declared()) if device.kind == "gpu"]
+    here = gpu.arch()
+    wanted = arch or here
+    if wanted is None:
+        raise DeviceError(
+            f"target cuda names no GPU, and this machine has none: choose one with device={_names(gpus)}. "
+            f"Then {gpu.WAYS}"
+        )
+    fitting = [device for device in gpus if _same(wanted, device)]
+    if len(fitting) > 1 and here is not None and _same(here, fitting[0]):
+        name = gpu.fingerprint().lower().replace(" ", "")
+        named = [device for device in fitting if all(word in name for word in device.name.split("-"))]
+        fitting = named or fitting
+    if len(fitting) != 1:
+        known = f"{len(fitting)} declared devices are" if fitting else "no declared device is"
+        otherwise = "." if fitting else ", or describe yours in a YAML file."
+        ways = "" if here is not None else f" There is no GPU here: {gpu.WAYS}"
+        raise DeviceError(
+            f"{known} of the target's architecture {wanted}: choose one with device="
+            f"{_names(fitting or gpus)}{otherwise}{ways}"
+        )
+    return fitting[0], [f"device={fitting[0].name}, the one declared device of the target's {wanted}"]
+
+
+def _same(arch: str, device: Device) -> bool:
+    """Whether the device is of the architecture, whatever its suffix (sm_90a is an sm_90)."""
+    return arch.rstrip("af") == str(device.target["arch"]).rstrip("af")
+
+
+def _names(devices: list[Device]) -> str:
+    return "|".join(device.name for device in devices)

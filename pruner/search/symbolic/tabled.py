@@ -1,0 +1,59 @@
+"""Numbers of the decisions as numbers of drawn tilings: what several factors of one tile make together is
+looked up instead of worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.search.symbolic.polynomial import Atom, Polynomial, Symbols
+
+Ints = NDArray[np.int64]
+
+
+class Tabled:
+    """Rewrites values of the decision columns as values of other columns: a tile's first one holds the number
+    of its tiling, categories stay as they are.
+
+    Args:
+        tilings: by the first column of a tile, all its tilings, `m x parts`.
+
+    The number m stands for a tiling that is not drawn yet: each product of its factors is the least that any
+    tiling has.
+    """
+
+    def __init__(self, tilings: Mapping[int, Ints]) -> None:
+        self._symbols = Symbols()
+        self._tilings = tilings
+        self._start = {start + i: start for start, table in tilings.items() for i in range(table.shape[1])}
+
+    def __call__(self, value: Any) -> Any:
+        if not isinstance(value, Polynomial):
+            return value
+        total: Any = 0
+        for mono, c in value.terms.items():
+            product: Any = c
+            for start, atoms in groupby(mono, self._tile):
+                product = product * self._factor(start, tuple(atoms))
+            total = total + product
+        return total
+
+    def _tile(self, atom: Atom) -> int | None:
+        return self._start.get(atom.args[0]) if atom.op == "column" else None
+
+    def _factor(self, start: int | None, atoms: tuple[Atom, ...]) -> Any:
+        if start is not None:
+            table = self._tilings[start]
+            made = np.prod([table[:, atom.args[0] - start] for atom in atoms], axis=0)
+            return self._symbols.lookup(start, (*made.tolist(), int(made.min())))
+        product: Any = 1
+        for atom in atoms:
+            if atom.op == "column":
+                product = product * self._symbols.column(atom.args[0])
+            else:
+                product = product * self._symbols.operation(atom.op, *map(self, atom.args))
+        return product

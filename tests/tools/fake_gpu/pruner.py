@@ -1,0 +1,3 @@
+"""The machine that programs are run on has no pruner."""
+
+raise ImportError("pruner is not there")

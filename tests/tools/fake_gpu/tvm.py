@@ -1,0 +1,3 @@
+"""The machine that programs are run on has no tvm."""
+
+raise ImportError("tvm is not there")

@@ -1,0 +1,1 @@
+"""Tools around the package that are run from a clone."""
