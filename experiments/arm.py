@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -20,12 +21,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.settings import CONF
 from pruner import child
-from pruner.config import compose, did_you_mean
+from pruner.config import compose, did_you_mean, parse
 from pruner.errors import ConfigError, PrunerError
 from pruner.records.journal import NAME, Contents, Journal
 
 TUNE = "experiments.tuning"
 _LAST_LINES = 8
+_FORM = "give overrides: [key=value, ...]"
+_THE_STUDYS = ("workload", "seed", "trials", "work_dir")
 
 
 @dataclass(frozen=True)
@@ -49,22 +52,30 @@ class Arm:
                 f"Unknown arm '{name}'.{did_you_mean(name, known)} Accepted: {', '.join(known)}, or the path "
                 "of a file ARM.yaml with overrides: [key=value, ...] of `pruner tune`."
             )
+        overrides, program = _parts(path)
+        if not _importable(program):
+            raise ConfigError(f"{path}: there is no module {program}, which is to be the arm's program.")
         try:
-            found: Any = OmegaConf.to_container(OmegaConf.load(path))
-            arm = cls(path.stem, tuple(found.pop("overrides", ())), found.pop("program", TUNE))
-        except (OmegaConfBaseException, yaml.YAMLError, AttributeError, TypeError) as error:
-            raise ConfigError(
-                f"{path} is no arm ({' '.join(str(error).split())}): give overrides: [key=value, ...]."
-            ) from error
-        if found:
-            raise ConfigError(f"{path} holds {', '.join(found)}: an arm has overrides and program alone.")
-        compose(["workload=GMM/0", *arm.overrides])
-        return arm
+            check_overrides(overrides)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+        return cls(path.stem, tuple(overrides), program)
 
     @property
     def described(self) -> dict[str, Any]:
         """What makes it this arm."""
         return {"overrides": list(self.overrides), "program": self.program}
+
+
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Raises ConfigError for overrides that `pruner tune` does not take, or that are the study's to set."""
+    own = [item.key_or_group for item in parse(overrides) if item.key_or_group in _THE_STUDYS]
+    if own:
+        raise ConfigError(
+            f"overrides hold {own[0]}, which is the same for all arms of a block: leave it out, and give the "
+            "study's own setting."
+        )
+    compose(["workload=GMM/0", *overrides])
 
 
 class ArmError(PrunerError):
@@ -121,6 +132,29 @@ def read_run(folder: Path) -> ArmRun:
     if reason in ("interrupted", "error"):
         raise ArmError(f"it ended before its trials were spent ({reason})")
     return ArmRun(contents, seconds)
+
+
+def _parts(path: Path) -> tuple[list[str], str]:
+    """The overrides and the program that the file holds. Raises ConfigError for one of another form."""
+    try:
+        found: Any = OmegaConf.to_container(OmegaConf.load(path))
+        overrides, program = found.pop("overrides", []), found.pop("program", TUNE)
+    except (OmegaConfBaseException, yaml.YAMLError, AttributeError, TypeError, ValueError, OSError) as error:
+        raise ConfigError(f"{path} is no arm ({' '.join(str(error).split())}): {_FORM}.") from error
+    if found:
+        raise ConfigError(
+            f"{path} holds {', '.join(map(str, found))}: an arm has overrides and program alone."
+        )
+    if not isinstance(overrides, list) or not all(isinstance(word, str) for word in (*overrides, program)):
+        raise ConfigError(f"{path} is no arm (overrides: {overrides}, program: {program}): {_FORM}.")
+    return overrides, program
+
+
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # a package that is missing, or no name
+        return False
 
 
 def _how(code: int) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from experiments import output, settings
-from experiments.arm import Arm
+from experiments.arm import Arm, check_overrides
 from experiments.block import Block
 from experiments.draw import curves
 from experiments.study import Study
@@ -43,6 +43,7 @@ def compare(cfg: DictConfig, words: Sequence[str]) -> None:
     made = output.origin(NAME, words)
     _say(f"{made['machine']}  {made['commit'] or 'not in a clone'}")
     folder = Path(cfg.blocks or cfg.work_dir)
+    settings.make_folder("blocks", folder)
     study = Study(cfg.trials, tuple(cfg.overrides), folder, made["machine"], _say)
     for workload, arms in chosen.items():
         for seed in cfg.seed:
@@ -77,6 +78,7 @@ def _arms(cfg: DictConfig) -> dict[str, list[Arm]]:
             raise ConfigError(f"{key}=[] is empty: give at least one.")
     for seed in cfg.seed:
         whole(0, seed=seed)
+    check_overrides(cfg.overrides)
     arms, extra = [Arm.load(name) for name in cfg.arms], [Arm.load(name) for name in cfg.extra]
     names = [arm.name for arm in (*arms, *extra)]
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -42,11 +42,11 @@ from pruner.analyzer.draft import DraftModel, draft_scores
 from pruner.config import compose, instantiate
 from pruner.cores import usable_cpus
 from pruner.errors import ConfigError
+from pruner.placement import placed
 from pruner.search.explorer import explore
 from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.settings import positive, whole
-from pruner.tune import placed
 from pruner.workload import Task, load_task
 
 STUDY = "draft_speed"

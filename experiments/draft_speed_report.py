@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments import output
+from pruner.figures import empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +78,7 @@ def report(rows: Sequence[Row]) -> str:
 def picture(rows: Sequence[Row]) -> Figure:
     """Per target, seconds per valid candidate of each side, and seconds of a draft."""
     targets = list(dict.fromkeys(row["target"] for row in rows))
-    figure = output.figure(5.5 * len(targets), 6.5)
+    figure = empty_figure(5.5 * len(targets), 6.5)
     axes = figure.subplots(2, len(targets), squeeze=False)
     sides = {
         "stock_seconds_per_valid": "TVM's sampling",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.output import figure
+from pruner.figures import empty_figure, plain_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ def curves(results: Sequence[Mapping[str, Any]]) -> Figure:
     rows of the study's document."""
     workloads = list(dict.fromkeys(row["workload"] for row in results))
     arms = list(dict.fromkeys(row["arm"] for row in results))
-    made = figure(3.4 * len(workloads) + 0.8, 6)
+    made = empty_figure(3.4 * len(workloads) + 0.8, 6)
     axes = made.subplots(2, len(workloads), squeeze=False, sharey="col")
     shown: dict[str, Line2D] = {}
     for column, workload in enumerate(workloads):
@@ -48,17 +48,13 @@ def curves(results: Sequence[Mapping[str, Any]]) -> Figure:
 
 def _finish(axis: Axes, label: str, finals: Sequence[float]) -> None:
     """Logarithmic axes with plain numbers; up to a few times the final latencies, where arms differ."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     axis.set_xlabel(label)
     axis.set_xscale("log")
     axis.set_yscale("log")
     if finals:
         axis.set_ylim(0.9e6 * min(finals), _TOP * 1e6 * max(finals))
     for one in (axis.xaxis, axis.yaxis):
-        one.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        one.set_minor_formatter(NullFormatter())
+        plain_ticks(one)
     axis.grid(alpha=0.3)
 
 

@@ -78,13 +78,3 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(
         "| " + " | ".join("" if cell is None else str(cell) for cell in line) + " |" for line in lines
     )
-
-
-def figure(width: float, height: float) -> Figure:
-    """An empty figure in inches, without pyplot: no global state, and no display needed."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    made = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(made)
-    return made

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from experiments.block import Block
-from experiments.curves import Point, reached
+from experiments.curves import reached
 
 
 @dataclass(frozen=True)
@@ -32,32 +32,31 @@ class Opponent:
 @dataclass(frozen=True)
 class Race:
     """Ratios in one block, above 1 where ours is better. leader: the opponent's arm whose final latency was
-    the target. reached: whether ours came near it; where it did not, ours counts its own total or the
-    opponent's figure, whichever is larger."""
+    the target. latency: None where ours ended without a program. reached: whether ours came near the target;
+    where it did not, ours counts its own total or the opponent's figure, whichever is larger."""
 
     leader: str
     seconds: float
     trials: float
-    latency: float
+    latency: float | None
     reached: bool
 
 
 def race(block: Block, ours: str, opponent: Opponent, leader: str) -> Race | None:
-    """Ours against the opponent in a block; None where either has no result."""
+    """Ours against the opponent in a block; None where ours failed, or the opponent has no program."""
     mine, theirs = block.curve(ours), block.curve(leader)
-    if not mine or not theirs:
+    if ours not in block.timed or not theirs:
         return None
     target = theirs[-1].latency_s
     points = [point for arm in opponent.arms if (point := reached(block.curve(arm), target))]
     seconds, trials = min(p.seconds for p in points), min(p.trial for p in points)
     point = reached(mine, target)
     total = block.arms[ours]
-    own = point or Point(max(total.trials, trials), max(total.seconds["total"], seconds), mine[-1].latency_s)
     return Race(
         leader,
-        seconds=seconds / own.seconds,
-        trials=trials / own.trial,
-        latency=target / mine[-1].latency_s,
+        seconds=seconds / (point.seconds if point else max(total.seconds["total"], seconds)),
+        trials=trials / (point.trial if point else max(total.trials, trials)),
+        latency=target / mine[-1].latency_s if mine else None,
         reached=point is not None,
     )
 

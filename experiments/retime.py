@@ -16,7 +16,7 @@ from pruner._tvm import fast_intrinsics
 from pruner.analyzer.device import Device
 from pruner.config import instantiate
 from pruner.measure.measurement import Measurer
-from pruner.placement import host_threads, placed
+from pruner.placement import given_device, host_threads, placed
 from pruner.search.candidate import TraceCandidate
 from pruner.workload import Task, load_task
 
@@ -33,8 +33,9 @@ class Bench:
     def of(cls, cfg: DictConfig) -> Bench:
         """Where `pruner tune` with these settings measures. Raises what that would raise."""
         described: Any = OmegaConf.to_container(cfg.device)
-        given = None if described == {"name": "auto"} else Device.of(described)
-        device, task, _ = placed(given, cfg.target, lambda target: load_task(cfg.workload, target))
+        device, task, _ = placed(
+            given_device(described), cfg.target, lambda target: load_task(cfg.workload, target)
+        )
         return cls(task, device, cfg.measure)
 
     @property

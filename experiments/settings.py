@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from pruner.cli import BAD_INPUT, INTERRUPTED
 from pruner.config import did_you_mean, explained, parse
 from pruner.errors import ConfigError, PrunerError
+from pruner.interrupt import terminated_like_interrupted
 
 CONF = Path(__file__).parent / "conf"
-BAD_INPUT, INTERRUPTED = 2, 130
 
 _WORDS = {int: "a whole number", float: "a number", str: "a name", bool: "true or false"}
 
@@ -52,8 +54,9 @@ def settings(study: str, arguments: Sequence[str]) -> DictConfig:
         if isinstance(item.value(), dict):
             raise ConfigError(f"'{item.input_line}': give plain values, not a mapping.")
     cfg = _composed(study, arguments)
+    given: Any = OmegaConf.to_container(cfg)
     for key, default in defaults.items():
-        cfg[key] = _checked(key, OmegaConf.to_container(cfg)[key], default)  # type: ignore[index, call-overload]
+        cfg[key] = _checked(key, given[key], default)
     return cfg
 
 
@@ -64,12 +67,19 @@ def main(study: str, work: Callable[[DictConfig], None], arguments: Sequence[str
     if "--help" in words or "-h" in words:
         sys.stdout.write(usage(study))
         return 0
+    new: Path | None = None
     try:
         cfg = settings(study, words)
-        _make(Path(cfg.work_dir))
-        work(cfg)
+        folder = Path(cfg.work_dir)
+        new = None if folder.exists() else folder
+        make_folder("work_dir", folder)
+        with terminated_like_interrupted():
+            work(cfg)
     except PrunerError as error:
         sys.stderr.write(f"{study}: {error}\n")
+        if new is not None:
+            with suppress(OSError):  # something is in it
+                new.rmdir()
         return BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write(f"{study}: interrupted\n")
@@ -138,10 +148,11 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _make(folder: Path) -> None:
+def make_folder(setting: str, folder: Path) -> None:
+    """Raises ConfigError, naming the setting that it comes from, where there can be no such folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"work_dir={folder} cannot be used: {error.strerror}. Choose another folder."
+            f"{setting}={folder} cannot be used: {error.strerror}. Choose another folder."
         ) from error

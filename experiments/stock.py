@@ -125,7 +125,7 @@ def _header(cfg: DictConfig, bench: Bench) -> Header:
         runtime_threads=int(tvm.runtime.num_threads()),
         seed=cfg.seed,
         settings={"trials": cfg.trials},
-        versions=versions(),
+        versions=versions(bench.task.target.kind.name),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -99,9 +99,14 @@ def rows(block: Block, arms: Sequence[str], found: Races) -> list[dict[str, Any]
 def _against(won: Mapping[tuple[str, int], Race]) -> dict[str, Any]:
     return {
         "blocks": len(won),
-        **{what: interval([getattr(race, what) for race in won.values()]) for what in RATIOS},
+        **{what: interval(_known(won.values(), what)) for what in RATIOS},
         "never_reached": [list(where) for where, race in won.items() if not race.reached],
     }
+
+
+def _known(won: Iterable[Race], what: str) -> list[float]:
+    """A ratio of all races that have one."""
+    return [ratio for race in won if (ratio := getattr(race, what)) is not None]
 
 
 def _medians(workload: str, arms: Sequence[str], blocks: Sequence[Block], found: Races) -> dict[str, Any]:
@@ -110,7 +115,7 @@ def _medians(workload: str, arms: Sequence[str], blocks: Sequence[Block], found:
     for name, won in found.items():
         here = [race for (where, _), race in won.items() if where == workload]
         if here:
-            ratios = {what: median(getattr(race, what) for race in here) for what in RATIOS}
+            ratios = {what: median(known) if (known := _known(here, what)) else None for what in RATIOS}
             against[name] = {"leader": here[0].leader, **ratios}
     return {
         "arms": {

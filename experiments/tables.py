@@ -8,7 +8,7 @@ from typing import Any
 from experiments.curves import NEAR
 from experiments.intervals import shown, verdict
 from experiments.output import heading, table
-from experiments.summary import RATIOS
+from experiments.summary import METASCHEDULE, RATIOS
 from pruner.report import latency
 
 _NOTES = f"""\
@@ -50,16 +50,23 @@ def _against(document: Mapping[str, Any]) -> str:
 
 
 def _workloads(document: Mapping[str, Any]) -> str:
+    """A line per arm, and one of the ratios to the best of TVM's arms."""
     lines = []
     for workload, found in document["workloads"].items():
         for arm, medians in found["arms"].items():
-            ratios = found["against"].get(arm)
-            cells = [f"{ratios[what]:.2f}" if ratios else None for what in RATIOS]
-            lines.append(
-                [workload, arm, latency(medians["latency_s"]), f"{medians['seconds']:.0f} s", *cells]
-            )
+            shown = [latency(medians["latency_s"]), f"{medians['seconds']:.0f} s"]
+            lines.append([workload, arm, *shown, *_ratios(found["against"].get(arm))])
+        best = found["against"].get(METASCHEDULE)
+        if best is not None:
+            lines.append([workload, f"{METASCHEDULE}: {best['leader']}", None, None, *_ratios(best)])
     columns = ["workload", "arm", "latency", "whole run", "ratio of seconds", "of trials", "of latency"]
     return table(columns, lines)
+
+
+def _ratios(medians: Mapping[str, Any] | None) -> list[str | None]:
+    """Cells of the ratios that are known."""
+    known = [medians[what] if medians else None for what in RATIOS]
+    return [None if ratio is None else f"{ratio:.2f}" for ratio in known]
 
 
 def _blocks(document: Mapping[str, Any]) -> str:

@@ -1,9 +1,12 @@
-"""How this package starts Python processes of its own."""
+"""How this package starts Python processes of its own, and how it ends what a process started."""
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+
+import psutil
 
 _CODE = "import sys; sys.path.pop(0); from {module} import main; main(*sys.argv[1:])"
 
@@ -20,3 +23,13 @@ def environment(threads: int) -> dict[str, str]:
     path = [entry for entry in sys.path if entry]
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return {**os.environ, "TVM_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join([*path, root])}
+
+
+def kill_family(pid: int) -> None:
+    """Kills a process and all that it started (a compiler's own compilers)."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+        for one in family:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pruner.errors import PrunerError
+from pruner.interrupt import terminated_like_interrupted
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line (`sys.argv` by default) and returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _dispatch(words)
+        with terminated_like_interrupted():
+            return _dispatch(words)
     except PrunerError as error:
         sys.stderr.write(f"pruner: {error}\n")
         return BAD_INPUT

@@ -67,7 +67,8 @@ def so_far(contents: Contents) -> str:
     parts = [f"compiled {len(needs)}", words("registers", ranges(contents)), f"{spilling} spill"]
     best = best_by_draft(contents)
     if best is not None:
-        parts.append(f"best by the draft: trial {best.trial}")
+        # The run's seconds follow, which are not the trial's.
+        parts.append(f"trial {best.trial} best by the draft")
     return "  ".join(parts)
 
 

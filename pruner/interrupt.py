@@ -1,4 +1,4 @@
-"""Ctrl-C in two steps: the first one asks to stop, the second one stops."""
+"""Ctrl-C in two steps: the first one asks to stop, the second one stops; and requests to terminate."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-from pruner.display import Display
+if TYPE_CHECKING:
+    from pruner.display import Display
 
 
 class Stop:
@@ -68,3 +70,18 @@ def stop_on_interrupt(display: Display) -> Iterator[Stop]:
         for number, handler in before.items():
             # None: it was not set from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """While open, SIGTERM is a KeyboardInterrupt, so that what this process started and its temporary files
+    go with it. Outside the main thread signals are not ours, and nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        # None: it was not set from Python.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)

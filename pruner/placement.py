@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from pruner.analyzer.device import Device, declared
 from pruner.analyzer.host import restricted_to
@@ -39,6 +40,12 @@ def placed(
         # Threads without a core of their own only wait for each other.
         notes.append(f"the target has {asked} cores; programs run with TVM_NUM_THREADS={seen.cores}")
     return seen, task, [*notes, *chosen.notes]
+
+
+def given_device(described: Mapping[str, Any]) -> Device | None:
+    """The device of the `device` settings; None for plain `auto`: a cuda target then chooses a declared GPU,
+    and this machine's CPU need not be described first."""
+    return None if described == {"name": "auto"} else Device.of(described)
 
 
 def host_threads(device: Device) -> int:
@@ -82,15 +89,16 @@ def _gpu_of(arch: str | None) -> tuple[Device, list[str]]:
         name = gpu.fingerprint().lower().replace(" ", "")
         named = [device for device in fitting if all(word in name for word in device.name.split("-"))]
         fitting = named or fitting
-    if len(fitting) != 1:
-        known = f"{len(fitting)} declared devices are" if fitting else "no declared device is"
-        otherwise = "." if fitting else ", or describe yours in a YAML file."
+    if not fitting:
         ways = "" if here is not None else f" There is no GPU here: {gpu.WAYS}"
         raise DeviceError(
-            f"{known} of the target's architecture {wanted}: choose one with device="
-            f"{_names(fitting or gpus)}{otherwise}{ways}"
+            f"no declared device is of the target's architecture {wanted}: choose one with device="
+            f"{_names(gpus)}, or describe yours in a YAML file.{ways}"
         )
-    return fitting[0], [f"device={fitting[0].name}, the one declared device of the target's {wanted}"]
+    chosen, *others = fitting
+    if others:
+        return chosen, [f"device={chosen.name} assumed for the target's {wanted}; {_names(others)} fits too"]
+    return chosen, [f"device={chosen.name}, the one declared device of the target's {wanted}"]
 
 
 def _same(arch: str, device: Device) -> bool:

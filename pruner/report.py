@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from pruner import compiled
+from pruner.figures import empty_figure, plain_ticks
 from pruner.files import write_whole
 from pruner.measure.clock import STAGES
 from pruner.records.journal import Contents
@@ -116,12 +117,7 @@ def write_curve(work_dir: str | os.PathLike[str], contents: Contents) -> None:
 
 
 def _draw(frame: pd.DataFrame, contents: Contents, path: Path) -> None:
-    # Figure and canvas without pyplot: no global state, no display needed.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = empty_figure(9, 3.6)
     axes = figure.subplots(1, 2, sharey=contents.header.timed)
     if contents.header.timed:
         _draw_latencies(frame, contents, axes)
@@ -132,8 +128,6 @@ def _draw(frame: pd.DataFrame, contents: Contents, path: Path) -> None:
 
 
 def _draw_latencies(frame: pd.DataFrame, contents: Contents, axes: Any) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     scale, unit = _unit(frame["best_s"].min() if frame["best_s"].notna().any() else None)
     baseline = contents.baseline.latency_s if contents.baseline else None
     for axis, column, label in zip(axes, ("trial", "elapsed_s"), ("trials", "seconds"), strict=True):
@@ -146,9 +140,7 @@ def _draw_latencies(frame: pd.DataFrame, contents: Contents, axes: Any) -> None:
         axis.grid(alpha=0.3)
     if frame["latency_s"].notna().any():
         axes[0].set_yscale("log")
-        axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes[0].yaxis.set_minor_formatter(NullFormatter())
+        plain_ticks(axes[0].yaxis)
     axes[0].set_ylabel(f"latency ({unit})")
     axes[1].legend()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -17,6 +18,8 @@ _ACCEPTED = (
     'JSON or a dict such as {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}, or a tvm.target.Target.'
 )
 
+
+_ARCH = re.compile(r"sm_\d+[af]?")
 
 # What a caller may give as a target.
 Given: TypeAlias = str | Mapping[str, Any] | Target
@@ -63,11 +66,20 @@ def kind_of(target: Given) -> str:
 
 
 def arch_of(target: Given) -> str | None:
-    """The architecture that a cuda target names, such as sm_80, or None. TVM would take one for it."""
+    """The architecture that a cuda target names, such as sm_80, or None. TVM would take one for it.
+
+    Raises ConfigError for a name that is none.
+    """
     description = _described(target)
     if isinstance(description, dict) and "tag" not in description:
-        return str(description["arch"]) if "arch" in description else None
-    return str(_target(description).attrs["arch"])
+        if "arch" not in description:
+            return None
+        arch = str(description["arch"])
+    else:
+        arch = str(_target(description).attrs["arch"])
+    if not _ARCH.fullmatch(arch):
+        raise ConfigError(f'arch "{arch}" of a cuda target is not accepted: give one such as "sm_80".')
+    return arch
 
 
 def _described(target: Given) -> str | dict[str, Any] | Target:

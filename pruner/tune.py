@@ -27,7 +27,7 @@ from pruner.loop import Run
 from pruner.measure.clock import Clock
 from pruner.measure.local import LocalMeasurer
 from pruner.measure.measurement import Measurer
-from pruner.placement import host_threads, placed
+from pruner.placement import given_device, host_threads, placed
 from pruner.result import TuneResult
 from pruner.search.latent import LatentSearch
 from pruner.search.strategy import SearchStrategy
@@ -101,8 +101,7 @@ def run(cfg: DictConfig, clock: Clock) -> TuneResult:
         return load_task(cfg.workload, complete)
 
     described: Any = OmegaConf.to_container(cfg.device)
-    device = None if described == {"name": "auto"} else Device.of(described)
-    device, task, notes = placed(device, cfg.target, load)
+    device, task, notes = placed(given_device(described), cfg.target, load)
     threads = host_threads(device)
     components = Components(
         device,

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from pruner.display import Display
-from pruner.interrupt import stop_on_interrupt
+from pruner.interrupt import stop_on_interrupt, terminated_like_interrupted
 
 
 class Messages(Display):
@@ -64,3 +64,10 @@ def test_other_threads_leave_the_signals_alone():
     thread.start()
     thread.join()
     assert handlers == [(signal.getsignal(signal.SIGINT), False)]
+
+
+def test_a_command_ends_on_a_request_to_terminate_as_on_ctrl_c():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), terminated_like_interrupted():
+        send(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before

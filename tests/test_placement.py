@@ -39,10 +39,21 @@ def test_the_one_gpu_of_the_targets_architecture_is_taken(device, target):
 
 
 @pytest.mark.parametrize(
+    ("target", "taken", "other"),
+    [
+        ("nvidia/nvidia-a100", "a100-40g", "a100-80g"),
+        ("nvidia/nvidia-h100", "h100", "h200"),  # TVM's is sm_90a, ours sm_90
+    ],
+)
+def test_of_several_that_fit_one_is_assumed_and_said(target, taken, other):
+    chosen, _, notes = place(None, target)
+    assert chosen.name == taken
+    assert f"device={taken} assumed" in notes and other in notes
+
+
+@pytest.mark.parametrize(
     ("device", "target", "said"),
     [
-        (None, "nvidia/nvidia-a100", r"device=a100-40g\|a100-80g.*measure=compile"),
-        (None, "nvidia/nvidia-h100", r"device=h100\|h200"),  # TVM's is sm_90a, ours sm_90
         (None, "cuda", "names no GPU.*a100-40g.*measure=compile"),
         (None, {"kind": "cuda", "arch": "sm_61"}, "sm_61.*a100-40g.*YAML"),
         ("a100-40g", "llvm", "kind is llvm"),
@@ -52,6 +63,15 @@ def test_the_one_gpu_of_the_targets_architecture_is_taken(device, target):
 def test_what_does_not_fit_is_refused(device, target, said):
     with pytest.raises(DeviceError, match=said):
         place(device, target)
+
+
+@pytest.mark.parametrize(
+    "arch", ["", "native", "all", "80", "sm_8x", "compute_80", "sm_80,sm_90", "sm_80 -G"]
+)
+def test_an_architecture_that_is_none_is_refused(arch):
+    for device in (None, "a100-40g"):
+        with pytest.raises(ConfigError, match=f'arch "{arch}".*sm_80'):
+            place(device, {"kind": "cuda", "arch": arch})
 
 
 @pytest.mark.parametrize("target", ["cuda", {"kind": "cuda"}, '{"kind": "cuda"}', "cuda -libs=thrust"])

@@ -102,7 +102,7 @@ def prepare(folder: Path, settings: Settings, say: Callable[[str], None]) -> Non
         "arch": arch,
         "draft": "symbol",
         "seed": settings.seed,
-        "versions": versions(),
+        "versions": versions("cuda"),
         "tasks": described,
         "programs": programs,
     }

@@ -76,7 +76,7 @@ def inspect_gpu(parts: Sequence[StatementBatch], device: Device) -> list[GpuInsp
         kernels.gather([code.local_bytes for code in codes], np.add),
         kernels.gather([s.register_bytes() for s in found], np.maximum),
         kernels.gather([s.staged() for s in found], np.add),
-        kernels.laid_out(found),
+        kernels.laid_out(found, device.sm.warp),
     ]
     return [
         GpuInspection(**vars(s), kernel=Kernel(*values), code=code, turns=own)
@@ -89,6 +89,9 @@ class _Kernels:
 
     def __init__(self, parts: Sequence[StatementBatch]) -> None:
         self._parts = parts
+        # Which rows of which batch stand at a slot, slot after slot.
+        places = [(slot, i) for i, batch in enumerate(parts) for slot in np.unique(batch.slot).tolist()]
+        self._order = [(i, parts[i].slot == slot) for slot, i in sorted(places)]
         rows = 1 + max((int(batch.rows.max(initial=-1)) for batch in parts), default=-1)
         nests = 1 + max((int(batch.nest.max(initial=-1)) for batch in parts), default=-1)
         self._shape = (nests, rows)
@@ -96,25 +99,29 @@ class _Kernels:
     def gather(self, values: Sequence[Floats], how: Callable[[Floats, Floats], Floats]) -> list[Floats]:
         """For each batch, what its kernels' statements have together, taken up in program order by `how`."""
         table = np.zeros(self._shape)
-        order = sorted(range(len(self._parts)), key=lambda i: int(self._parts[i].slot.min(initial=0)))
-        for i in order:
-            nest, rows = self._parts[i].nest, self._parts[i].rows
-            table[nest, rows] = how(table[nest, rows], values[i])
+        for i, here in self._order:
+            nest, rows = self._parts[i].nest[here], self._parts[i].rows[here]
+            table[nest, rows] = how(table[nest, rows], values[i][here])
         return [table[batch.nest, batch.rows] for batch in self._parts]
 
-    def laid_out(self, found: Sequence[GpuStatement]) -> list[Floats]:
-        """Bytes of the shared arrays, every one behind the one before it at an aligned place; those of a
-        single element, which the compiler makes a variable of, behind all arrays."""
-
-        def place(known: Floats, value: Floats) -> Floats:
-            return np.where(value > 0, np.ceil(known / ALIGNMENT) * ALIGNMENT + value, known)
-
-        bytes_ = [s.staged() * s.versions() for s in found]
+    def laid_out(self, found: Sequence[GpuStatement], warp: int) -> list[Floats]:
+        """Bytes of the shared arrays, one behind the other at aligned places: those that fetches fill, those
+        of reductions across threads, and last those of a single element, which the compiler makes variables
+        of."""
+        staged = [s.staged() * s.versions() for s in found]
         single = [
-            b == s.batch.statement.writes[0].buffer.itemsize for s, b in zip(found, bytes_, strict=True)
+            bytes_ == s.batch.statement.writes[0].buffer.itemsize
+            for s, bytes_ in zip(found, staged, strict=True)
         ]
-        arrays = self.gather([np.where(one, 0.0, b) for one, b in zip(single, bytes_, strict=True)], place)
-        variables = self.gather(
-            [np.where(one, b, 0.0) for one, b in zip(single, bytes_, strict=True)], np.add
-        )
-        return [a + v for a, v in zip(arrays, variables, strict=True)]
+        kinds = [
+            [np.where(one, 0.0, bytes_) for one, bytes_ in zip(single, staged, strict=True)],
+            [s.exchanged(warp, ALIGNMENT) for s in found],
+            [np.where(one, bytes_, 0.0) for one, bytes_ in zip(single, staged, strict=True)],
+        ]
+        placed = zip(*(self.gather(kind, _behind) for kind in kinds), strict=True)
+        return [_behind(_behind(arrays, across), variables) for arrays, across, variables in placed]
+
+
+def _behind(known: Floats, bytes_: Floats) -> Floats:
+    """The end of an array that begins at the first aligned place behind `known` bytes."""
+    return np.where(bytes_ > 0, np.ceil(known / ALIGNMENT) * ALIGNMENT + bytes_, known)

@@ -25,9 +25,9 @@ TILE = ("vthread", "S3", "S4")
 
 @dataclass(frozen=True, eq=False)
 class GpuStatement(Inspection):
-    """moves: per access (reads, then writes), `depth x m` bool, whether the loop moves its element. shares: per
-    access float64[m], the part of the virtual threads that its element moves with. elements: float64[m], what
-    all threads fetch together in one step. lanes: float64[m], of such a fetch, as post-processing leaves
+    """moves: per access (reads, then writes), `depth x m` bool, whether the loop moves its element. shares:
+    per access float64[m], the part of the virtual threads that its element moves with. elements: float64[m],
+    what all threads fetch together in one step. lanes: float64[m], of such a fetch, as post-processing leaves
     them; both are 0 for a statement that fetches nothing into shared memory."""
 
     moves: tuple[NDArray[np.bool_], ...]
@@ -86,6 +86,21 @@ class GpuStatement(Inspection):
                 count = np.asarray(access.footprint(relaxed), dtype=np.float64)
                 bytes_ = bytes_ + count * access.buffer.itemsize
         return bytes_
+
+    def exchanged(self, warp: int, aligned: int) -> Floats:
+        """float64[m], bytes of the shared arrays that TVM adds to a reduction across threads (its
+        LowerThreadAllreduce): none within a warp; over whole warps the result, at an aligned place, and an
+        element a warp; else one of every thread."""
+        statement = self.batch.statement
+        across = [
+            level
+            for level in self.roles.span("threadIdx", self.loops)
+            if self.loops[level] in statement.reduces
+        ]
+        threads = np.prod(self.extents[across], axis=0)
+        size = float(statement.writes[0].buffer.itemsize)
+        whole = np.where(threads % warp == 0, aligned + threads / warp * size, threads * size)
+        return np.where((threads <= warp) & (warp % threads == 0), 0.0, whole)
 
     def versions(self) -> Floats:
         """float64[m], copies of the shared arrays that it writes: as many as a software pipeline has stages

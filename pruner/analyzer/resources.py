@@ -26,8 +26,9 @@ class Resources:
     """What the largest kernel of each candidate needs.
 
     registers: float64[n], of 4 bytes, what a thread would hold if there were enough: to be compared with
-        what ptxas assigns and spills. local_bytes: float64[n], accumulators of a thread that the compiler
-        leaves in local memory as an array, because some loop over them stays a loop.
+        what ptxas assigns and what it keeps in local memory, its stack frame, for want of registers.
+    local_bytes: float64[n], of these the accumulators that the compiler leaves in local memory as an array,
+        because some loop over them stays a loop.
     shared_bytes: int64[n], static shared memory of a block, to the byte what ptxas says.
     """
 
@@ -43,7 +44,8 @@ def resources(population: Population, device: Device) -> Resources:
     registers, local, shared = np.zeros((3, len(population)))
     for s in inspect(population.space.nests(population), device):
         if isinstance(s, GpuInspection):
-            np.maximum.at(registers, s.batch.rows, s.kernel.registers)
+            held = s.kernel.registers + s.kernel.local_bytes / 4
+            np.maximum.at(registers, s.batch.rows, held)
             np.maximum.at(local, s.batch.rows, s.kernel.local_bytes)
             np.maximum.at(shared, s.batch.rows, s.kernel.shared_bytes)
     return Resources(registers, local, shared.astype(np.int64))

@@ -92,22 +92,21 @@ def _launches(main: PrimFunc) -> tuple[tuple[Launch, ...], list[Argument]]:
     workspaces: list[Argument] = []
     launches: list[Launch] = []
 
-    def allocate(node: AllocBuffer) -> None:
-        roots[node.buffer] = len(main.params) + len(workspaces)
-        shape = tuple(int(extent) for extent in node.buffer.shape)
-        workspaces.append(Argument(shape, str(node.buffer.dtype)))
-
-    def declare(node: DeclBuffer) -> None:
-        roots[node.buffer] = roots[_buffer(node.data)]
-
-    def call(node: Call) -> None:
-        if node.op.same_as(_LAUNCH):
+    # Only gathered in the walk: an error that a callback raises comes out of it as one of another kind.
+    found: list[Any] = []
+    structural_walk(main.body, [(kind, found.append) for kind in (AllocBuffer, DeclBuffer, Call, For)])
+    loop = next((node for node in found if isinstance(node, For)), None)
+    if loop is not None:
+        raise CompileError(f"the program launches kernels in a loop over {loop.loop_var.name}.")
+    for node in found:
+        if isinstance(node, AllocBuffer):
+            roots[node.buffer] = len(main.params) + len(workspaces)
+            shape = tuple(int(extent) for extent in node.buffer.shape)
+            workspaces.append(Argument(shape, str(node.buffer.dtype)))
+        elif isinstance(node, DeclBuffer):
+            roots[node.buffer] = roots[_buffer(node.data)]
+        elif node.op.same_as(_LAUNCH):
             launches.append(_launch(node, roots))
-
-    def loop(node: For) -> None:
-        raise CompileError(f"the program launches kernels in a loop over {node.loop_var.name}.")
-
-    structural_walk(main.body, [(AllocBuffer, allocate), (DeclBuffer, declare), (Call, call), (For, loop)])
     return tuple(launches), workspaces
 
 

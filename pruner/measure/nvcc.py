@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import tvm
 from tvm.ir import IRModule
 from tvm.target import Target
 
+from pruner.child import kill_family
 from pruner.errors import CompileError, DeviceError
 from pruner.measure.cause import is_error, root_cause
 from pruner.measure.cuda import Generated, Launch, generate
@@ -30,6 +32,12 @@ _FLAGS = ("-cubin", "-O3", "--use_fast_math", "-Xptxas=-v,--register-usage-level
 
 _COMPILER_HOOK = "tvm_callback_cuda_compile"
 
+# What an nvcc that works can compile for every architecture that it knows, and the seconds that it may take
+# to do so, or to say what it is. (Who has a program compiled says when it takes too long.)
+_NOTHING = 'extern "C" __global__ void nothing() {}'
+_ANSWER_S = 60.0
+_ANOTHER = "put an nvcc that works first on the PATH"
+
 _ENTRY = re.compile(r"ptxas info\s*: Compiling entry function '(?P<name>\S+)' for '\S+'")
 _PROPERTIES = re.compile(r"ptxas info\s*: Function properties for (?P<name>\S+)")
 _STACK = re.compile(
@@ -38,6 +46,7 @@ _STACK = re.compile(
 )
 _USED = re.compile(r"ptxas info\s*: Used (?P<registers>\d+) registers")
 _SHARED = re.compile(r", (?P<bytes>\d+) bytes smem")
+_LISTED = re.compile(r"compute_\d+")
 
 
 @dataclass(frozen=True)
@@ -100,8 +109,11 @@ def compile_generated(generated: Generated, arch: str) -> Compiled:
     return Compiled(generated, cubin, kernels)
 
 
-def compile_source(source: str, arch: str) -> tuple[bytes, dict[str, Resources]]:
+def compile_source(
+    source: str, arch: str, timeout_s: float | None = None
+) -> tuple[bytes, dict[str, Resources]]:
     """Machine code of CUDA C++ source, and the needs of its kernels by name. arch: such as sm_80.
+    timeout_s: after these seconds nvcc is killed, which is a DeviceError.
 
     Raises CompileError where nvcc cannot compile it, DeviceError without nvcc.
     """
@@ -109,10 +121,10 @@ def compile_source(source: str, arch: str) -> tuple[bytes, dict[str, Resources]]
     with tempfile.TemporaryDirectory() as folder:
         code, cubin = Path(folder, "kernels.cu"), Path(folder, "kernels.cubin")
         code.write_text(source)
-        done = _call([nvcc, *_FLAGS, f"-arch={arch}", str(code), "-o", str(cubin)], folder)
+        done = _call([nvcc, *_FLAGS, f"-arch={arch}", str(code), "-o", str(cubin)], folder, timeout_s)
         if done.returncode != 0 or not cubin.is_file():
             first = next(filter(is_error, done.stderr.splitlines()), done.stderr)
-            raise CompileError(f"nvcc cannot compile it: {root_cause(first)}")
+            raise CompileError(f"nvcc cannot compile it: {root_cause(first) or _end(done.returncode)}")
         machine_code = cubin.read_bytes()
     return machine_code, read_resources(done.stderr, len(machine_code))
 
@@ -156,20 +168,28 @@ def find_nvcc() -> str:
 
 
 def check_arch(arch: str) -> None:
-    """Raises DeviceError for an architecture that nvcc does not compile for."""
+    """Raises DeviceError for an architecture that nvcc does not compile for, and for an nvcc that compiles
+    nothing."""
     nvcc = find_nvcc()
-    if not _accepts(nvcc, arch):
-        listed = _call([nvcc, "--list-gpu-arch"]).stdout.split()
-        names = ", ".join(name.replace("compute_", "sm_") for name in listed)
+    problem = _problem(nvcc, arch)
+    if problem is None:
+        return
+    listed = _call([nvcc, "--list-gpu-arch"], timeout_s=_ANSWER_S).stdout.split()
+    names = [name.replace("compute_", "sm_") for name in listed if _LISTED.fullmatch(name)]
+    if not names or arch in names:
         raise DeviceError(
-            f"{nvcc} does not compile for {arch}; it compiles for {names}. Choose a device of one of these, "
-            f"or install a CUDA toolkit that has {arch}."
+            f"{nvcc} does not even compile an empty kernel for {arch}: {problem}. Install the CUDA toolkit "
+            f"(nvcc and ptxas) anew, and a C++ compiler that it takes, or {_ANOTHER}."
         )
+    raise DeviceError(
+        f"{nvcc} does not compile for {arch}; it compiles for {', '.join(names)}. Choose a device of one of "
+        f"these, or install a CUDA toolkit that has {arch}."
+    )
 
 
 def version() -> str:
     """nvcc's release, such as 13.0.88. Raises DeviceError without nvcc."""
-    said = _call([find_nvcc(), "--version"]).stdout
+    said = _call([find_nvcc(), "--version"], timeout_s=_ANSWER_S).stdout
     found = re.search(r"\bV([\d.]+)", said)
     return found[1] if found else "unknown"
 
@@ -189,19 +209,51 @@ def as_tvm_compiler(target: Target) -> Iterator[None]:
         tvm.register_global_func(_COMPILER_HOOK, before, override=True)
 
 
+def _end(code: int) -> str:
+    """How an nvcc ended that says nothing."""
+    how = f"it was killed by {signal.Signals(-code).name}" if code < 0 else f"it ended with exit code {code}"
+    return f"{how} and wrote no machine code"
+
+
 @lru_cache
-def _accepts(nvcc: str, arch: str) -> bool:
-    with tempfile.TemporaryDirectory() as folder:
-        code = Path(folder, "nothing.cu")
-        code.touch()
-        command = [nvcc, "--dryrun", "-cubin", f"-arch={arch}", str(code), "-o", f"{folder}/nothing.cubin"]
-        return _call(command, folder).returncode == 0
-
-
-def _call(command: list[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs nvcc, whose temporary files go into `folder`: nothing of them is left when it is killed."""
-    env = {**os.environ, **({"TMPDIR": folder} if folder else {})}
+def _problem(nvcc: str, arch: str) -> str | None:
+    """Why the nvcc that is found compiles nothing for the architecture; None if it does."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, check=False)
+        compile_source(_NOTHING, arch, _ANSWER_S)
+    except CompileError as error:
+        return str(error).rstrip(".")
+    return None
+
+
+def _call(
+    command: list[str], folder: str | None = None, timeout_s: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs nvcc, whose temporary files go into `folder`: nothing of them is left when it is killed. Raises
+    DeviceError where it does not start, or is not done within `timeout_s` seconds."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, **({"TMPDIR": folder} if folder else {})},
+        )
     except OSError as error:
-        raise DeviceError(f"{command[0]} cannot be started: {error.strerror}.") from error
+        raise DeviceError(
+            f"{command[0]} cannot be started ({error.strerror}): install the CUDA toolkit anew, or "
+            f"{_ANOTHER}."
+        ) from error
+    with process:
+        try:
+            said, complained = process.communicate(timeout=timeout_s)
+        except BaseException as error:
+            kill_family(process.pid)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise DeviceError(
+                f"{command[0]} does not answer: killed after {timeout_s:g} s. Find out why with "
+                f"`{command[0]} --version`, or {_ANOTHER}."
+            ) from error
+    return subprocess.CompletedProcess(command, process.returncode, said, complained)

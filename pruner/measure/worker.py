@@ -23,6 +23,7 @@ import tvm
 from numpy.typing import NDArray
 from tvm.ir import IRModule, load_json
 
+from pruner.child import kill_family
 from pruner.files import remove_folder
 from pruner.measure import compare, program, timing
 from pruner.measure.build import Program, build
@@ -142,9 +143,8 @@ def serve(connection: Connection, folder: str) -> None:
             while True:
                 requests.put(connection.recv())
         except (EOFError, OSError):
-            for compiler in psutil.Process().children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
-                    compiler.kill()
+            for compiler in psutil.Process().children():
+                kill_family(compiler.pid)
             remove_folder(folder)
             os._exit(0)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import tvm
@@ -155,7 +156,7 @@ class Dataset:
                     raise ConfigError(f"{path} has format {file['format']}; {FORMAT} is read.")
                 columns: dict[str, Any] = {name: file[name] for name in _COLUMNS}
                 described = json.loads(str(file["tasks"]))
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as error:
             raise ConfigError(
                 f"{path} is no data set ({error}). Give a file that was saved by one."
             ) from error

@@ -14,7 +14,7 @@ from pruner.features.make import make_extractors
 from pruner.measure.clock import stage
 from pruner.search.candidate import Candidate
 from pruner.search.explorer import Fitness, explore
-from pruner.search.materialise import materialise_many, new_programs
+from pruner.search.materialise import HOPELESS, materialise_many, new_programs
 from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.search.strategy import SearchStrategy, Session
@@ -94,6 +94,8 @@ class LatentSession(Session):
         batch: list[Candidate] = []
         self._proposed = []
         while len(batch) < n:
+            if not self._programs and len(self._spent) >= HOPELESS:
+                break
             with stage("draft"):
                 drafted = self._drafted()
             if not len(drafted):

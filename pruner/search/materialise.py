@@ -95,6 +95,11 @@ def materialise_many(
         return list(pool.map(attempt, candidates))
 
 
+# Where TVM has accepted none of so many rows that the space takes for legal, it accepts none at all: mostly
+# because it cannot lower the program.
+HOPELESS = 512
+
+
 def new_programs(candidates: Sequence[Candidate], known: set[int]) -> list[int]:
     """Positions of the candidates that TVM accepts and whose program is not in `known`, a set of structural
     hashes that they are added to. Different decisions often give the same program."""

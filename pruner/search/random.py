@@ -9,7 +9,7 @@ import numpy as np
 
 from pruner.measure.clock import stage
 from pruner.search.candidate import Candidate
-from pruner.search.materialise import new_programs
+from pruner.search.materialise import HOPELESS, new_programs
 from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.search.strategy import SearchStrategy, Session
@@ -70,6 +70,8 @@ class RandomSession(Session):
             with stage("materialise"):
                 new = new_programs(tried, self._programs)
             batch += [tried[i] for i in new]
+            if not self._programs and self.explored >= HOPELESS:
+                break
         return batch
 
     def _blocks(self, pool: Population | None) -> Iterator[Population]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pruner.search.nest import Extent
 from pruner.search.operators import Operators
 from pruner.search.sketch import TileGene
-from pruner.search.symbolic.polynomial import conjuncts, is_ceiling
+from pruner.search.symbolic.comparison import conjuncts, is_ceiling
 from pruner.search.symbolic.tabled import Tabled
 from pruner.search.symbolic.verdicts import Condition
 

@@ -39,13 +39,21 @@ def test_an_arm_of_ones_own_is_a_file(tmp_path):
         ("overrides: 3", "is no arm"),
         ("[search=random]", "is no arm"),
         ("overrides: [", "is no arm"),
+        ("overrides: {search: random}", "is no arm"),
+        ("overrides: search=random", "is no arm"),
+        ("overrides: [1]", "is no arm"),
+        ("program: 3", "is no arm"),
+        ("program: nowhere.to.be.found", "no module nowhere"),
+        ("overrides: [trials=3]", "trials, which is the same for all arms"),
+        ("overrides: ['work_dir=here']", "work_dir"),
     ],
 )
 def test_an_arm_that_cannot_be_used_is_refused(tmp_path, text, message):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=message) as refusal:
         Arm.load(str(path))
+    assert str(path) in str(refusal.value)
 
 
 def test_an_unknown_arm_is_refused_with_the_known_ones():

@@ -108,6 +108,7 @@ def test_a_study_on_a_dummy_device(go, tmp_path):
         ("extra=[stock]", "stock is given twice"),
         ("workload=[GMM/0,GMM/99]", 'workload "GMM/99" is unknown'),
         ("overrides=['serch=random']", "Unknown setting 'serch'"),
+        ("blocks=/dev/null/here", "blocks=/dev/null/here cannot be used"),
     ],
 )
 def test_bad_settings_are_told_before_anything_runs(go, tmp_path, word, message):

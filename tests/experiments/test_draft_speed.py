@@ -67,6 +67,8 @@ def test_figures_follow_from_each_other(tmp_path, capsys):
 def test_shares_are_those_of_asking_by_hand(tmp_path, monkeypatch):
     """Where the legality rule is missing, part of what is drafted is refused; by hand it is the same part."""
     monkeypatch.setattr(Space, "reasons", lambda space, rows: {})
+    monkeypatch.setattr(Space, "legal", lambda space, rows: np.ones(len(rows), dtype=bool))
+    monkeypatch.setattr(Space, "sample_legal", Space.sample)
     (row,) = run(tmp_path, "workload=T2D/0")
     cfg = settings(STUDY, [*TINY, "workload=T2D/0"])
     (case,) = cases(cfg)

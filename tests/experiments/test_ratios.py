@@ -33,6 +33,22 @@ def test_an_arm_that_never_gets_there_counts_its_total_or_the_opponents_figure()
     assert (found.seconds, found.trials, found.reached) == (3 / 12, 4 / 20, False)
 
 
+def test_an_arm_that_ended_without_a_program_never_got_there():
+    one = block("C2D/1", 0, {"pruner": OURS, "stock": SLOW})
+    one.arms["pruner"].held.clear()
+    found = race(one, "pruner", STOCK, "stock")
+    assert (found.seconds, found.trials, found.latency, found.reached) == (1.0, 1.0, None, False)
+    document = assemble([one], {"C2D/1": ["pruner", "stock"]})
+    assert document["against"]["stock"]["never_reached"] == [["C2D/1", 0]]
+    assert document["summary"]["seconds_ratio_vs_stock"]["mean"] == 1.0
+    assert document["against"]["stock"]["latency"]["mean"] is None
+    origin = {"machine": "here", "commit": None, "command": "python -m x", "trials": 200}
+    assert "| C2D/1 | stock | 50 us | 120 s | 1.00 | 1.00 |  |" in text("compare", {**origin, **document})
+    # One that failed is no measurement of anything.
+    one.timed.remove("pruner")
+    assert race(one, "pruner", STOCK, "stock") is None
+
+
 def test_the_best_of_two_has_the_lower_latency_over_seeds_and_the_fewer_seconds_to_it():
     # metaschedule_10 ends lower (median of 40 and 60 against 55 and 56), though not in the second block.
     first = block(
@@ -131,3 +147,5 @@ def test_the_table_marks_what_was_never_reached_and_names_other_machines():
     assert "| GMM/2 | 0 | stock | - | failed |" in shown
     assert "elsewhere" in shown
     assert "| stock | 2 |" in shown
+    # Medians of 1.0 (never there) and 40 s / 8 s, 1.0 and 128 / 10 trials, 50 / 70 us and 1.0.
+    assert "| C2D/1 | metaschedule: metaschedule_64 |  |  | 3.00 | 6.90 | 0.86 |" in shown

@@ -63,7 +63,9 @@ def test_bad_input_is_one_message_and_code_2(tmp_path, capsys):
     assert main("compare", refuse, [f"work_dir={tmp_path}"]) == 2
     assert main("compare", refuse, [f"work_dir={tmp_path / 'file' / 'below'}"]) == 2
     assert main("compare", refuse, ["trials=x"]) == 2
-    first, second, third = capsys.readouterr().err.splitlines()
+    assert main("compare", refuse, [f"work_dir={tmp_path / 'new'}"]) == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"file"}  # a folder for nothing is not left
+    first, second, third, _ = capsys.readouterr().err.splitlines()
     assert first == "compare: that will not do"
     assert "cannot be used" in second
     assert third.startswith("compare: trials=x")

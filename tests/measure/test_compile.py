@@ -23,6 +23,8 @@ from pruner.measure.nvcc import compile_cuda
 from pruner.workload import Task
 
 A100 = Target("nvidia/nvidia-a100")
+# Another number than that of tests that run at the same time.
+NAP_S = f"600.{os.getpid()}"
 
 
 @contextmanager
@@ -41,7 +43,7 @@ def slow_nvcc(nvcc, tmp_path, monkeypatch):
     script.parent.mkdir()
     script.write_text(
         "#!/bin/bash\n"
-        'for word in "$@"; do [ -f "$word" ] && grep -q nowhere "$word" && sleep 600; done\n'
+        f'for word in "$@"; do [ -f "$word" ] && grep -q nowhere "$word" && sleep {NAP_S}; done\n'
         f'exec {nvcc} "$@"\n'
     )
     script.chmod(0o755)
@@ -53,7 +55,7 @@ def sleeping():
     """The slow compilers that run."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
-        if process.info["cmdline"] == ["sleep", "600"]:
+        if process.info["cmdline"] == ["sleep", NAP_S]:
             found.append(process)
     return found
 

@@ -10,6 +10,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from tvm.ir import IRModule
+from tvm.script import tirx as T
 from tvm.target import Target
 
 from pruner.errors import CompileError
@@ -83,3 +85,28 @@ def test_launches_are_those_of_the_schedule(cuda_programs):
 def test_programs_that_are_no_gpu_programs(programs):
     with pytest.raises(CompileError, match="bound"):
         generate(programs.matmul(8), A100)
+
+
+@T.prim_func(s_tir=True)
+def in_a_loop(A: T.Buffer((4, 32), "float32"), C: T.Buffer((4, 32), "float32")):
+    for i in T.serial(4):
+        for j in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("C"):
+                v, w = T.axis.remap("SS", [i, j])
+                C[v, w] = A[v, w]
+
+
+@T.prim_func(s_tir=True)
+def with_a_number(A: T.Buffer((4, 32), "float32"), C: T.Buffer((4, 32), "float32"), n: T.int32):
+    for j in T.thread_binding(32, thread="threadIdx.x"):
+        with T.sblock("C"):
+            w = T.axis.remap("S", [j])
+            C[n, w] = A[n, w]
+
+
+@pytest.mark.parametrize(
+    ("program", "said"), [(in_a_loop, "in a loop over i"), (with_a_number, "takes n, which is no buffer")]
+)
+def test_launches_that_depend_on_more_than_constants_are_refused(program, said):
+    with pytest.raises(CompileError, match=said):
+        generate(IRModule({"main": program.with_attr("global_symbol", "main")}), A100)

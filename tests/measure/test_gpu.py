@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import tvm
 from tvm.target import Target
@@ -53,6 +55,13 @@ def test_code_runs_on_its_own_generation(monkeypatch, code, here, runs):
         gpu.check(target(code))
 
 
-def test_the_gpu_here_is_what_tvm_sees():
-    assert (gpu.arch() is None) == (not tvm.cuda(0).exist)
-    assert (gpu.fingerprint() == "") == (gpu.arch() is None)
+@pytest.mark.parametrize(("version", "arch"), [("8.6", "sm_86"), ("10.0", "sm_100")])
+def test_the_gpu_here_is_what_tvm_sees(monkeypatch, version, arch):
+    seen = SimpleNamespace(exist=True, compute_version=version, device_name="NVIDIA Some GPU")
+    monkeypatch.setattr(tvm, "cuda", lambda number: seen)
+    assert gpu.arch() == arch
+    for part in ("NVIDIA Some GPU", arch, tvm.__version__):
+        assert part in gpu.fingerprint()
+    seen.exist = False
+    assert gpu.arch() is None
+    assert gpu.fingerprint() == ""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import tvm
 from tvm.target import Target
@@ -130,6 +132,40 @@ def test_without_nvcc(monkeypatch, tmp_path):
     (there / "nvcc").chmod(0o755)
     monkeypatch.setenv("CUDA_HOME", str(there.parent))
     assert find_nvcc() == str(there / "nvcc")
+
+
+def fake_nvcc(monkeypatch, folder, body):
+    """A script that is found as nvcc before all others."""
+    (folder / "nvcc").write_text(f"#!/bin/sh\n{body}\n")
+    (folder / "nvcc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("echo 'nvcc fatal : no licence' >&2; exit 1", "no licence"),
+        ("echo 'no licence' >&2", "no licence"),
+        ("exit 3", "exit code 3"),
+        ("kill -9 $$", "SIGKILL"),
+    ],
+)
+def test_an_nvcc_that_compiles_nothing_is_not_taken_for_an_old_one(monkeypatch, tmp_path, body, why):
+    fake_nvcc(monkeypatch, tmp_path, body)
+    with pytest.raises(DeviceError, match=rf"even compile an empty kernel for sm_80: .*{why}.*PATH"):
+        check_arch("sm_80")
+
+
+def test_an_nvcc_that_hangs_is_killed_with_all_it_started(monkeypatch, tmp_path):
+    fake_nvcc(monkeypatch, tmp_path, f"sleep 1000 & echo $! > {tmp_path}/pid; wait")
+    monkeypatch.setattr(compiler, "_ANSWER_S", 2.0)
+    with pytest.raises(DeviceError, match=r"killed after 2 s"):
+        check_arch("sm_80")
+    with suppress(psutil.NoSuchProcess):
+        started = psutil.Process(int((tmp_path / "pid").read_text()))
+        with suppress(psutil.TimeoutExpired):
+            started.wait(10)
+        assert started.status() == psutil.STATUS_ZOMBIE
 
 
 def test_nothing_temporary_is_left(nvcc, monkeypatch, tmp_path):

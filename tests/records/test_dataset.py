@@ -117,7 +117,11 @@ def test_a_saved_data_set_is_the_same_when_it_is_loaded(space: Space, tmp_path: 
     assert (task.id, task.weight, task.sketches) == ("GMM/0", 2.0, dataset.tasks[0].sketches)
     assert tvm_ffi.structural_equal(task.mod, space.task.mod)
     assert dict(task.target.export()) == dict(TARGET.export())
+    whole = (tmp_path / "set.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "empty.npz").touch()
     (tmp_path / "text.npz").write_text("latency")
-    for path in ("text.npz", "missing.npz"):
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    for path in ("cut.npz", "empty.npz", "text.npz", "array.npy", "missing.npz"):
         with pytest.raises(ConfigError, match="no data set"):
             Dataset.load(tmp_path / path)

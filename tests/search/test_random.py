@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import tvm_ffi
 from tvm import te
 from tvm.target import Target
 
+from pruner.analyzer.device import Device
 from pruner.analyzer.draft import NoDraft
 from pruner.costmodel.random import RandomVerifier
 from pruner.errors import RejectedError
+from pruner.search.candidate import Candidate
+from pruner.search.latent import LatentSearch
 from pruner.search.population import Population
 from pruner.search.random import RandomSearch
 from pruner.search.space import Space
-from pruner.search.strategy import Session
+from pruner.search.strategy import SearchStrategy, Session
 from pruner.workload import load_task, make_task
 
 TARGET = Target({"kind": "llvm", "num-cores": 2})
@@ -87,3 +92,28 @@ def test_a_pool_is_all_there_is(matmul: Space) -> None:
     proposed = session.propose(6) + session.propose(6)
     assert {candidate.key for candidate in proposed} <= keys
     assert len(proposed) == len({tvm_ffi.structural_hash(c.materialise().mod) for c in pool})
+
+
+@pytest.mark.parametrize("search", [RandomSearch(), LatentSearch()])
+def test_where_tvm_accepts_nothing_the_search_ends(
+    matmul: Space, search: SearchStrategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A space of millions of rows, all of which TVM refuses."""
+    tried = []
+
+    def refuse_all(candidates: Sequence[Candidate], known: set[int]) -> list[int]:
+        tried.extend(candidates)
+        return []
+
+    monkeypatch.setattr(f"{type(search).__module__}.new_programs", refuse_all)
+    session = search.start(
+        matmul,
+        draft=NoDraft(device=Device.load("x86-64")),
+        verifier=RandomVerifier(),
+        pool=None,
+        rng=np.random.default_rng(0),
+    )
+    assert session.propose(10) == []
+    assert 512 <= len(tried) < 2 * 512
+    assert session.propose(10) == []
+    assert len(tried) < 2 * 512

@@ -230,7 +230,7 @@ def test_every_row_has_one_nest() -> None:
 
 def test_rows_of_a_sketch_that_arrays_cannot_express_go_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing(SketchAnalysis):
-        def __init__(self, mod: IRModule, sketch: object) -> None:
+        def __init__(self, mod: IRModule, sketch: object, target: Target) -> None:
             raise UnsupportedSketch("as a test")
 
     fast = _space("GMM/0")

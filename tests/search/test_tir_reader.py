@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from nest_util import analyses, computed, random_rows, replay, workload
+from nest_util import CUDA, TARGET, analyses, computed, random_rows, replay, workload
 from numpy.typing import NDArray
 from tvm import te, tirx
 from tvm.ir import Expr, Var
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.meta_schedule.testing import te_workload
+from tvm.target import Target
 from tvm.tirx import For, SeqStmt, Stmt
 
 from pruner.search.symbolic.body import read_body
@@ -102,9 +103,10 @@ SMALL = {
 }
 
 
+@pytest.mark.parametrize("target", [TARGET, CUDA], ids=["llvm", "cuda"])
 @pytest.mark.parametrize("name", SMALL)
-def test_widths_equal_enumerated_indices(name: str) -> None:
-    tuned = computed(*SMALL[name]())
+def test_widths_equal_enumerated_indices(name: str, target: Target) -> None:
+    tuned = computed(*SMALL[name](), target=target)
     rng = np.random.default_rng(3)
     assert compare(tuned.mod) > 0
     for sketch, analysis in analyses(tuned):
@@ -127,6 +129,36 @@ def test_convolution_has_the_tree_its_program_has() -> None:
     assert data.buffer is pad.writes[0].buffer
     assert (data.buffer.argument, weight.buffer.argument) == (False, True)
     assert conv.instances == 112 * 112 * 64 * 7 * 7 * 3
+
+
+def test_what_a_gpu_schedule_says_of_its_loops_and_fetches() -> None:
+    tuned = workload("GMM/0", CUDA)
+    schedule = Schedule(tuned.mod, seed=1)
+    block = schedule.get_sblock("Z")
+    _, i, j, k = schedule.get_loops(block)
+    outer, inner = schedule.split(k, [16, 8])
+    schedule.reorder(i, j, outer, inner)
+    schedule.bind(i, "blockIdx.x")
+    schedule.bind(j, "threadIdx.x")
+    for operand, lanes in ((0, 3), (1, 1)):
+        copy = schedule.cache_read(block, operand, "shared")
+        schedule.compute_at(copy, outer, preserve_unit_loops=True)
+        schedule.annotate(copy, "meta_schedule.cooperative_fetch", lanes)
+    schedule.annotate(outer, "software_pipeline_stage", [0, 0, 2])
+    first, second, product = read_nest(schedule).statements
+    assert [s.fetch for s in (first, second, product)] == [3, 1, 0]
+    assert [loop.kind for loop in product.loops] == [
+        "serial",
+        "blockIdx.x",
+        "threadIdx.x",
+        "serial",
+        "serial",
+    ]
+    stages = [loop.annotations.get("software_pipeline_stage") for loop in product.loops]
+    assert stages == [None, None, None, (0, 0, 2), None]
+    assert [read.buffer.scope for read in product.reads] == ["shared", "shared"]
+    # All 128 threads read the same row of X and columns of their own of Y, eight steps at a time.
+    assert [s.instances // (128 * 128 * 16) for s in (first, second)] == [8, 8 * 128]
 
 
 def test_floor_indices_move_when_their_division_does() -> None:

@@ -8,7 +8,8 @@ from tvm import tirx
 from tvm.ir import Expr, Var
 
 from pruner.search.nest import Extent, Floor, Linear, Loop
-from pruner.search.symbolic.polynomial import at_most, choose, equal, negative, same
+from pruner.search.symbolic.comparison import at_most, choose, negative, same
+from pruner.search.symbolic.polynomial import equal
 
 
 class NotAffine(Exception):

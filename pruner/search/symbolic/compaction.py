@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from pruner.search.nest import Access, Buffer, Extent, Floor, Linear, Loop
-from pruner.search.symbolic.affine import extremes, is_multiple
-from pruner.search.symbolic.polynomial import at_most, both, choose, either, larger, negate, same, smaller
+from pruner.search.symbolic.affine import extremes
+from pruner.search.symbolic.comparison import (
+    at_most,
+    both,
+    choose,
+    divisor,
+    either,
+    larger,
+    negate,
+    same,
+    smaller,
+)
+from pruner.search.symbolic.digits import is_outermost, is_whole, length_of, loops_of
 from pruner.search.symbolic.regions import relax
 
 
@@ -41,28 +52,34 @@ def _doubted(index: Linear, relaxed: Collection[Loop], needed: Extent) -> Extent
         if isinstance(term, Floor) and not term.remainder:
             rest = Linear({t: c for t, c in index.terms.items() if t is not term}, index.const)
             fills = same(relax(rest, relaxed).length, scale)
-            inside, plain, halves = _base(term, relaxed)
+            inside, proved, halves = _base(term, relaxed)
             several, quotient, single = _moved(term, relaxed)
-            wrong = either(both(either(several, single), negate(plain)), quotient)
+            wrong = either(both(either(several, single), negate(proved)), quotient)
             blocks = extremes(term.inner)[1] // term.divisor + 2 + both(quotient, negate(halves))
             needed = choose(both(both(fills, inside), wrong), blocks * scale, needed)
     return needed
 
 
 def _base(term: Floor, relaxed: Collection[Loop]) -> tuple[Extent, Extent, Extent]:
-    """Of the base of a floor division: whether it moves inside a block by the width that the relaxed terms
-    have, whether it is made of whole loops, and whether two of its steps make a block."""
+    """Of the base of a floor division: whether it is one term that moves inside a block, by the width of the
+    relaxed terms; whether it is a whole loop whose steps divide a block, so that TVM can prove both forms
+    equal; whether it comes to the start of a block with every second step."""
     width = relax(term.inner, relaxed).length
+    turns = term.divisor // divisor(term.divisor, width)
+    count: Extent = 0
     inside: Extent = 0
-    plain: Extent = 1
+    proved: Extent = 1
     for base, step in term.inner.terms.items():
-        if _loops(base) & set(relaxed) or is_multiple(step, term.divisor):
+        if loops_of(base) & set(relaxed):
             continue
-        moves = negate(same(_length(base), 1))
-        divides = both(same(term.divisor % step, 0), at_most(step, term.divisor - 1))
-        inside = either(inside, both(moves, both(divides, same(step, width))))
-        plain = both(plain, either(negate(moves), _is_whole(base)))
-    return inside, plain, same(width * 2, term.divisor)
+        length = length_of(base)
+        moves = negate(same(length, 1))
+        count = count + moves
+        starts_inside = both(at_most(2, turns), at_most(turns + 1, length))
+        inside = either(inside, both(same(step, width), starts_inside))
+        plain = both(is_whole(base), same(term.divisor % step, 0))
+        proved = both(proved, either(negate(moves), plain))
+    return both(inside, same(count, 1)), proved, same(turns, 2)
 
 
 def _moved(term: Floor, relaxed: Collection[Loop]) -> tuple[Extent, Extent, Extent]:
@@ -72,36 +89,11 @@ def _moved(term: Floor, relaxed: Collection[Loop]) -> tuple[Extent, Extent, Exte
     quotient: Extent = 0
     single: Extent = 0
     for part in term.inner.terms:
-        if not _loops(part) & set(relaxed):
+        if not loops_of(part) & set(relaxed):
             continue
-        moves = negate(same(_length(part), 1))
+        moves = negate(same(length_of(part), 1))
         count = count + moves
-        quotient = either(quotient, both(moves, both(_reaches_end(part), negate(_is_whole(part)))))
-        single = either(single, both(moves, _is_whole(part)))
+        quotient = either(quotient, both(moves, both(is_outermost(part), negate(is_whole(part)))))
+        single = either(single, both(moves, is_whole(part)))
     alone = same(count, 1)
     return negate(either(alone, same(count, 0))), both(alone, quotient), both(alone, single)
-
-
-def _loops(term: Loop | Floor) -> set[Loop]:
-    return {term} if isinstance(term, Loop) else term.inner.loops()
-
-
-def _length(term: Loop | Floor) -> Extent:
-    """The values that a loop, or a part of a fused loop, takes."""
-    return extremes(Linear({term: 1}))[1] + 1
-
-
-def _is_whole(term: Loop | Floor) -> Extent:
-    """1 where a part of a fused loop is all of it."""
-    [*loops] = _loops(term)
-    return same(_length(term), loops[0].extent) if len(loops) == 1 else 0
-
-
-def _reaches_end(term: Loop | Floor) -> Extent:
-    """1 where no other part stands outside this part of a fused loop, so that it is no remainder."""
-    if isinstance(term, Loop) or not term.remainder:
-        return 1
-    [*loops] = term.inner.loops()
-    [*inner] = term.inner.terms
-    below = inner[0].divisor if isinstance(inner[0], Floor) else 1
-    return same(below * _length(term), loops[0].extent) if len(loops) == 1 else 0

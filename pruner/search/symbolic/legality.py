@@ -14,7 +14,8 @@ from tvm.target import Target
 from pruner.search.nest import Buffer, Extent, Loop, product
 from pruner.search.scopes import is_thread, shared_by
 from pruner.search.symbolic.compaction import allocated
-from pruner.search.symbolic.polynomial import at_most, both, same, whole
+from pruner.search.symbolic.comparison import at_most, both, same
+from pruner.search.symbolic.polynomial import whole
 from pruner.search.symbolic.program import Block, Program
 
 # The reasons of a rejection, in the order in which they are cheap to find.

@@ -11,18 +11,29 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from pruner.search.nest import Extent, Floor, Linear, Loop
-from pruner.search.symbolic.affine import add, constant, extremes, floor_term, is_multiple, scale
-from pruner.search.symbolic.polynomial import (
+from pruner.search.symbolic.affine import (
+    add,
+    constant,
+    extremes,
+    floor_term,
+    is_multiple,
+    is_one,
+    is_zero,
+    scale,
+)
+from pruner.search.symbolic.comparison import (
     at_most,
     both,
     choose,
     divisor,
     either,
     larger,
+    negate,
     negative,
     same,
     smaller,
 )
+from pruner.search.symbolic.digits import below, length_of, loops_of
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,29 @@ def relax(form: Linear, relaxed: Collection[Loop]) -> Span:
             if other is not span:
                 others = both(others, same(other.length, 1))
         fixed = both(fixed, either(span.constant, both(span.alone, others)))
+    fixed = both(fixed, negate(_hidden(form, relaxed)))
     return Span(least, moved + 1, fixed, fixed)
+
+
+def _hidden(form: Linear, relaxed: Collection[Loop]) -> Extent:
+    """1 where a bare division's base is a part of a fused loop times what is fused inside the part: TVM takes
+    the lower end's `loop // below * below // divisor` for `loop // divisor`, and then cannot tell how far the
+    upper end is from it."""
+    moving = [term for term in form.terms if not is_one(length_of(term))]
+    if len(moving) != 1 or not is_one(form.terms[moving[0]]) or not is_zero(form.const):
+        return 0
+    term = moving[0]
+    if not isinstance(term, Floor) or term.remainder or is_one(at_most(term.divisor, 3)):
+        return 0  # a step inside a block, but not of one, divides at least 4
+    hidden: Extent = 0
+    for base, step in term.inner.terms.items():
+        if not loops_of(base) & set(relaxed) and not is_multiple(step, term.divisor):
+            moves = both(at_most(2, length_of(base)), at_most(2, step))
+            inside = both(same(term.divisor % step, 0), at_most(step, term.divisor - 1))
+            hidden = either(hidden, both(both(moves, inside), same(below(base), step)))
+    several: Extent = at_most(2, relax(term.inner, relaxed).length)
+    hidden = both(hidden, several)
+    return hidden
 
 
 def _relax_floor(term: Floor, relaxed: Collection[Loop]) -> Span:

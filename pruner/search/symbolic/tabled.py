@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.search.symbolic.polynomial import Atom, Polynomial, Symbols
+from pruner.search.symbolic.polynomial import Atom, Monomial, Polynomial, Symbols
 
 Ints = NDArray[np.int64]
 
@@ -30,6 +30,8 @@ class Tabled:
         self._symbols = Symbols()
         self._tilings = tilings
         self._start = {start + i: start for start, table in tilings.items() for i in range(table.shape[1])}
+        # Parts of monomials that are rewritten already.
+        self._known: dict[Monomial, Any] = {}
 
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, Polynomial):
@@ -38,18 +40,23 @@ class Tabled:
         for mono, c in value.terms.items():
             product: Any = c
             for start, atoms in groupby(mono, self._tile):
-                product = product * self._factor(start, tuple(atoms))
+                part = tuple(atoms)
+                if part not in self._known:
+                    self._known[part] = self._factors(part) if start is None else self._product(start, part)
+                product = product * self._known[part]
             total = total + product
         return total
 
     def _tile(self, atom: Atom) -> int | None:
         return self._start.get(atom.args[0]) if atom.op == "column" else None
 
-    def _factor(self, start: int | None, atoms: tuple[Atom, ...]) -> Any:
-        if start is not None:
-            table = self._tilings[start]
-            made = np.prod([table[:, atom.args[0] - start] for atom in atoms], axis=0)
-            return self._symbols.lookup(start, (*made.tolist(), int(made.min())))
+    def _product(self, start: int, factors: Monomial) -> Any:
+        """What factors of one tile make, by the number of the tiling."""
+        table = self._tilings[start]
+        made = np.prod([table[:, factor.args[0] - start] for factor in factors], axis=0)
+        return self._symbols.lookup(start, (*made.tolist(), int(made.min())))
+
+    def _factors(self, atoms: Monomial) -> Any:
         product: Any = 1
         for atom in atoms:
             if atom.op == "column":

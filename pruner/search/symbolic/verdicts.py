@@ -60,7 +60,7 @@ class Verdicts:
         return self._passes(reason, programs, decisions, np.arange(len(programs)))
 
     def accepts(self, programs: Ints, decisions: Ints) -> Bools:
-        """bool[n], which rows meet all conditions; the cheap ones are tried first, the others on what is left."""
+        """bool[n], which rows meet all conditions: each is tried on what the cheaper ones leave."""
         left = np.arange(len(programs))
         for reason in REASONS:
             left = left[self._passes(reason, programs, decisions, left)]
