@@ -119,9 +119,23 @@ class Block:
             found["traces"] = {name: _unpacked(text) for name, text in found["traces"].items()}
             found["retimed"] = {name: Retimed(**one) for name, one in found["retimed"].items()}
             found["arms"] = {name: _arm(one) for name, one in found["arms"].items()}
-            return cls(**found)
+            block = cls(**found)
+            block._check_whole()
+            return block
         except (OSError, ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
             raise ConfigError(f"{path} is no block ({type(error).__name__}: {error}). Remove it.") from error
+
+    def _check_whole(self) -> None:
+        """Raises ValueError, TypeError or KeyError for a block that does not hold what it speaks of."""
+        if not (isinstance(self.settings, dict) and isinstance(self.machine, str)):
+            raise ValueError("its settings or its machine are none")
+        if not self.programs(self.arms) <= set(self.traces):
+            raise ValueError("it lacks programs that its arms held best")
+        for name in self.timed:
+            if not self.programs([name]) <= set(self.retimed):
+                raise ValueError(f"it lacks times of {name}'s programs")
+            if not self.arms[name].seconds["total"] > 0:
+                raise ValueError(f"it lacks the seconds of {name}")
 
 
 def _arm(found: Mapping[str, Any]) -> ArmResult:

@@ -73,9 +73,7 @@ def compare(cfg: DictConfig, words: Sequence[str]) -> None:
 def _arms(cfg: DictConfig) -> dict[str, list[Arm]]:
     """The arms by workload; everything is checked before the first one runs. Raises ConfigError."""
     whole(1, trials=cfg.trials)
-    for key in ("workload", "seed", "arms"):
-        if not cfg[key]:
-            raise ConfigError(f"{key}=[] is empty: give at least one.")
+    settings.check_filled(cfg, "workload", "seed", "arms")
     for seed in cfg.seed:
         whole(0, seed=seed)
     check_overrides(cfg.overrides)

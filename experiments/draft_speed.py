@@ -22,6 +22,7 @@ core, the draft itself is NumPy in one thread. A row says of a workload and targ
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Sequence
@@ -86,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def study(cfg: DictConfig, words: Sequence[str]) -> None:
     """Every workload on every target; the files are written anew after each."""
+    settings.check_filled(cfg, "workload", "target")
     whole(1, drafts=cfg.drafts, checked=cfg.checked, stock_valid=cfg.stock_valid)
     whole(0, seed=cfg.seed)
     positive(stock_seconds=cfg.stock_seconds)
@@ -167,7 +169,9 @@ def measure(case: Case, cfg: DictConfig) -> Row:
 
 
 def drafts(space: Space, draft: DraftModel, n: int, seed: int) -> Drafted:
-    """n drafts, each with a seed of its own."""
+    """n drafts, each with a seed of its own. Garbage is collected first: a full collection takes as long as a
+    draft, and most of what it looks at is from the imports."""
+    gc.collect()
     seconds = []
     for number in range(n):
         scored: list[int] = []

@@ -60,6 +60,13 @@ def settings(study: str, arguments: Sequence[str]) -> DictConfig:
     return cfg
 
 
+def check_filled(cfg: DictConfig, *keys: str) -> None:
+    """Raises ConfigError for the first of these lists that is empty."""
+    for key in keys:
+        if not cfg[key]:
+            raise ConfigError(f"{key}=[] is empty: give at least one.")
+
+
 def main(study: str, work: Callable[[DictConfig], None], arguments: Sequence[str] | None = None) -> int:
     """A study's command: composes its settings, does the work, prints the run folder last; returns the exit
     code. Bad input is one message on stderr and 2."""

@@ -8,34 +8,43 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pruner.errors import PrunerError
+from pruner.interrupt import terminated_like_interrupted
 
 FOLDER = Path(__file__).resolve().parents[1] / "gpu_check"
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Returns 0, or 2 with a message for what cannot be used as given."""
+    """Returns 0, or 2 with a message for what cannot be used as given, or 130 when it was interrupted."""
     given = _parser().parse_args(words)
     try:
-        if given.command == "prepare":
-            # TVM takes seconds to import; a wrong word is refused at once.
-            from tools.gpu_prepare import WORKLOADS, Settings, prepare
-
-            settings = Settings(
-                device=given.device,
-                arch=given.arch,
-                workloads=tuple(given.workloads or WORKLOADS),
-                candidates=given.candidates,
-                seed=given.seed,
-            )
-            prepare(given.folder, settings, _say)
-        else:
-            from tools.gpu_import import import_records
-
-            import_records(given.folder, given.records, given.save, _say)
+        with terminated_like_interrupted():
+            _do(given)
     except PrunerError as error:
         sys.stderr.write(f"gpu_check: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("gpu_check: interrupted\n")
+        return 130
     return 0
+
+
+def _do(given: argparse.Namespace) -> None:
+    if given.command == "prepare":
+        # TVM takes seconds to import; a wrong word is refused at once.
+        from tools.gpu_prepare import WORKLOADS, Settings, prepare
+
+        settings = Settings(
+            device=given.device,
+            arch=given.arch,
+            workloads=tuple(given.workloads or WORKLOADS),
+            candidates=given.candidates,
+            seed=given.seed,
+        )
+        prepare(given.folder, settings, _say)
+    else:
+        from tools.gpu_import import import_records
+
+        import_records(given.folder, given.records, given.save, _say)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -28,7 +28,7 @@ def import_records(
         manifest = read_manifest(folder)
         if not path.is_file():
             raise ConfigError(f"{path} is no file: give the records.jsonl that the run wrote, as --records.")
-        found = read_records(path, manifest["id"])
+        found = read_records(path, manifest)
     except RunError as error:
         raise ConfigError(str(error)) from error
     if not found.records:

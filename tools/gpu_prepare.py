@@ -3,7 +3,6 @@ them."""
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import shutil
@@ -41,8 +40,9 @@ from pruner.search.population import Population
 from pruner.search.random import RandomSearch
 from pruner.search.space import Space
 from pruner.settings import whole
+from pruner.target import arch_of
 from pruner.workload import Task, load_task
-from tools.gpu_run.records import FORMAT, MANIFEST, RECORDS
+from tools.gpu_run.records import FORMAT, MANIFEST, RECORDS, identity_of
 from tools.gpu_run.reference import REFERENCES
 
 # A matrix product, a convolution, a depthwise one, a softmax of several kernels, a fused epilogue: each large
@@ -79,10 +79,11 @@ def prepare(folder: Path, settings: Settings, say: Callable[[str], None]) -> Non
     """Writes the folder anew. Raises ConfigError for settings that cannot be used, for a folder that holds
     records or other things, and for one that became too large; DeviceError where there is no nvcc."""
     whole(1, candidates=settings.candidates)
+    whole(0, seed=settings.seed)
     device = Device.load(settings.device)
     if device.kind != "gpu":
         raise DeviceError(f"--device {device.name} is a CPU: choose one of the declared GPUs.")
-    arch = settings.arch or str(device.target["arch"])
+    arch = str(arch_of({**device.target, "arch": settings.arch or device.target["arch"]}))
     check_arch(arch)
     target = Target({**device.target, "arch": arch})
     tasks = [_task(workload, target) for workload in dict.fromkeys(settings.workloads)]
@@ -106,9 +107,10 @@ def prepare(folder: Path, settings: Settings, say: Callable[[str], None]) -> Non
         "tasks": described,
         "programs": programs,
     }
-    identity = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
+    # Read back, as whoever compares the identity has it: a tuple is a list there.
+    body = json.loads(json.dumps(body, allow_nan=False))
     # Last: a folder without it was not finished.
-    write_whole(folder / MANIFEST, json.dumps({"id": identity, **body}, allow_nan=False, indent=1))
+    write_whole(folder / MANIFEST, json.dumps({"id": identity_of(body), **body}, indent=1))
     failed = sum(program["failure"] is not None for program in programs)
     say(f"{folder}: {len(programs) - failed} programs for {arch}, {failed} did not compile")
     say(f"{_megabytes(folder):.1f} MB")
@@ -130,11 +132,14 @@ def _clear(folder: Path) -> None:
             f"{folder} holds the records of a run, which would lose their programs: import them and remove "
             "the folder first."
         )
-    if folder.exists() and any(folder.iterdir()) and not (folder / package.name).is_dir():
-        raise ConfigError(f"{folder} holds other things: give a new folder.")
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / PROGRAMS).mkdir(parents=True)
-    shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    try:
+        if folder.exists() and any(folder.iterdir()) and not (folder / package.name).is_dir():
+            raise ConfigError(f"{folder} holds other things: give a new folder.")
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / PROGRAMS).mkdir(parents=True)
+        shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be used: {error.strerror}. Give another folder.") from error
 
 
 def _task(workload: str, target: Target) -> Task:
@@ -198,26 +203,29 @@ def _programs(
 ) -> Iterator[dict[str, Any]]:
     """Compiles them and writes the machine code; yields what the other side must know of each."""
     with ThreadPoolExecutor(len(usable_cpus())) as pool:
-        for number, (each, built) in enumerate(
-            zip(chosen, pool.map(partial(_build, arch), chosen), strict=True)
-        ):
-            compiled, seconds, message = built
-            cubin = f"{PROGRAMS}/{number:04d}.cubin"
-            known = {
-                "task": each.task,
-                "arm": each.arm,
-                "sketch": each.candidate.sketch_id,
-                "row": each.candidate.row.tolist(),
-                "predicted_s": each.predicted_s,
-                "build_s": seconds,
-            }
-            if compiled is None:
-                yield {**known, "failure": "build", "message": message}
-            else:
-                (folder / cubin).write_bytes(compiled.cubin)
-                yield {**known, "failure": None, "message": "", "cubin": cubin, **_launches(compiled)}
-            if (number + 1) % _PROGRESS == 0:
-                say(f"{number + 1} of {len(chosen)} compiled")
+        try:
+            for number, (each, built) in enumerate(
+                zip(chosen, pool.map(partial(_build, arch), chosen), strict=True)
+            ):
+                compiled, seconds, message = built
+                cubin = f"{PROGRAMS}/{number:04d}.cubin"
+                known = {
+                    "task": each.task,
+                    "arm": each.arm,
+                    "sketch": each.candidate.sketch_id,
+                    "row": each.candidate.row.tolist(),
+                    "predicted_s": each.predicted_s,
+                    "build_s": seconds,
+                }
+                if compiled is None:
+                    yield {**known, "failure": "build", "message": message}
+                else:
+                    (folder / cubin).write_bytes(compiled.cubin)
+                    yield {**known, "failure": None, "message": "", "cubin": cubin, **_launches(compiled)}
+                if (number + 1) % _PROGRESS == 0:
+                    say(f"{number + 1} of {len(chosen)} compiled")
+        finally:  # of those that wait none is begun when this is interrupted
+            pool.shutdown(cancel_futures=True)
 
 
 def _build(arch: str, chosen: Chosen) -> tuple[Compiled | None, float, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,14 +75,18 @@ def inspect_gpu(parts: Sequence[StatementBatch], device: Device) -> list[GpuInsp
         limits,
         kernels.gather([code.accumulators for code in codes], np.maximum),
         kernels.gather([code.local_bytes for code in codes], np.add),
-        kernels.gather([s.register_bytes() for s in found], np.maximum),
-        kernels.gather([s.staged() for s in found], np.add),
+        kernels.gather([s.register_bytes for s in found], np.maximum),
+        kernels.gather([s.staged for s in found], np.add),
         kernels.laid_out(found, device.sm.warp),
     ]
     return [
-        GpuInspection(**vars(s), kernel=Kernel(*values), code=code, turns=own)
+        GpuInspection(**_fields(s), kernel=Kernel(*values), code=code, turns=own)
         for s, code, own, *values in zip(found, codes, turns, *columns, strict=True)
     ]
+
+
+def _fields(statement: GpuStatement) -> dict[str, Any]:
+    return {field.name: getattr(statement, field.name) for field in fields(GpuStatement)}
 
 
 class _Kernels:
@@ -108,7 +113,7 @@ class _Kernels:
         """Bytes of the shared arrays, one behind the other at aligned places: those that fetches fill, those
         of reductions across threads, and last those of a single element, which the compiler makes variables
         of."""
-        staged = [s.staged() * s.versions() for s in found]
+        staged = [s.staged * s.versions() for s in found]
         single = [
             bytes_ == s.batch.statement.writes[0].buffer.itemsize
             for s, bytes_ in zip(found, staged, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,10 @@ TILE = ("vthread", "S3", "S4")
 
 @dataclass(frozen=True, eq=False)
 class GpuStatement(Inspection):
-    """moves: per access (reads, then writes), `depth x m` bool, whether the loop moves its element. shares:
-    per access float64[m], the part of the virtual threads that its element moves with. elements: float64[m],
-    what all threads fetch together in one step. lanes: float64[m], of such a fetch, as post-processing leaves
-    them; both are 0 for a statement that fetches nothing into shared memory."""
+    """moves: per access (reads, then writes), `depth x m` bool, whether a thread's loop moves its element.
+    shares: per access float64[m], the part of the virtual threads that its element moves with. elements:
+    float64[m], what all threads fetch together in one step. lanes: float64[m], of such a fetch, as
+    post-processing leaves them; both are 0 for a statement that fetches nothing into shared memory."""
 
     moves: tuple[NDArray[np.bool_], ...]
     shares: tuple[Floats, ...]
@@ -64,6 +65,7 @@ class GpuStatement(Inspection):
         tile = np.asarray(np.prod(np.where(self.moves[i][levels], self.extents[levels], 1.0), axis=0))
         return tile * self.shares[i] if "vthread" in roles else tile
 
+    @cached_property
     def register_bytes(self) -> Floats:
         """float64[m], S1: a register tile of every access; a copy or an epilogue streams."""
         touches = accesses(self.batch.statement)
@@ -72,6 +74,7 @@ class GpuStatement(Inspection):
             np.sum([self.touched(i, *roles) * touches[i].buffer.itemsize for i in self.distinct], 0)
         )
 
+    @cached_property
     def staged(self) -> Floats:
         """float64[m], bytes of the shared arrays that it writes: what is touched inside the loops that they
         live in, by all threads of the block."""
@@ -118,6 +121,7 @@ def read_statement(batch: StatementBatch) -> GpuStatement:
     loops, extents = batch.live_loops()
     roles = gpu_roles(batch.statement, int(batch.branch.min()))
     touches = accesses(batch.statement)
+    serial = roles.inside(THREAD, loops)
     bound = [loops[level] for level in roles.span("vthread", loops)]
     asked = np.broadcast_to(np.asarray(batch.statement.fetch, dtype=np.float64), len(batch))
     own = np.prod(extents[roles.span("S4", loops)], axis=0)
@@ -128,24 +132,26 @@ def read_statement(batch: StatementBatch) -> GpuStatement:
         loops=loops,
         extents=extents,
         roles=roles,
-        moves=tuple([_moves(access, loops, len(batch)) for access in touches]),
+        moves=tuple([_moves(access, loops, serial, len(batch)) for access in touches]),
         shares=tuple([_share(access, bound, len(batch)) for access in touches]),
         elements=np.where(asked > 0, own, 0.0),
         lanes=lanes,
     )
 
 
-def _moves(access: Access, loops: Sequence[Loop], m: int) -> NDArray[np.bool_]:
-    """`depth x m`, whether a loop moves the accessed element; one inside a floor term may not, by itself."""
+def _moves(access: Access, loops: Sequence[Loop], serial: Sequence[int], m: int) -> NDArray[np.bool_]:
+    """`depth x m`, whether a loop at one of the `serial` levels moves the accessed element; one inside a
+    floor term may not, by itself."""
     moves = np.zeros((len(loops), m), dtype=bool)
     for index in access.index:
         for term in index.terms:
-            for level, loop in enumerate(loops):
-                if term is loop:
-                    moves[level] = True
-                elif isinstance(term, Floor) and loop in term.inner.loops():
-                    low, high = term.range([loop])
+            inside = term.inner.loops() if isinstance(term, Floor) else {term}
+            for level in serial:
+                if isinstance(term, Floor) and loops[level] in inside:
+                    low, high = term.range([loops[level]])
                     moves[level] |= np.not_equal(low, high)
+                elif loops[level] in inside:
+                    moves[level] = True
     return moves
 
 
@@ -154,7 +160,7 @@ def _share(access: Access, bound: list[Loop], m: int) -> Floats:
     share = np.ones(m)
     for index in access.index if bound else ():
         for term in index.terms:
-            if isinstance(term, Floor):
+            if isinstance(term, Floor) and not term.inner.loops().isdisjoint(bound):
                 low, high = term.range(bound)
                 share = share * (np.subtract(high, low) + 1.0)
             elif term in bound:

@@ -156,9 +156,7 @@ def vector_registers(features: set[str], flags: tuple[str, ...] = ()) -> tuple[i
 
 
 def restricted_to(device: Device, target: Target, cores: int) -> Device:
-    """The device as programs for the target see it when they run on so many cores; a GPU as it is."""
-    if device.kind == "gpu":
-        return device
+    """The device as programs for the target see it when they run on so many cores."""
     from tvm.target import codegen
 
     features = {str(feature) for feature in codegen.llvm_get_cpu_features(target)}

@@ -31,7 +31,8 @@ Floats = NDArray[np.float64]
 REGISTERS = 128
 # Parts of a multiprocessor with a scheduler each, and threads of a warp, on all its devices.
 PARTITIONS, WARP = 4, 32
-# Operations that count as floating-point work: not comparisons, not calls.
+# Operations that count as floating-point work: not comparisons, not calls. Among the divisions of a statement
+# are square roots, which are calls to the code: a difference in statements of a few elements.
 _COUNTED = ("add", "mul", "div", "mod")
 
 

@@ -17,7 +17,8 @@ from pruner.search.population import Population
 Floats = NDArray[np.float64]
 
 # TVM means to stop at 8 virtual threads but never does. With few accumulators up to 64 of them compile like
-# any other program; beyond, code grows several times and ptxas can take half a minute.
+# any other program (17 kB of machine code in the median, as with one); with more the median is 100 kB, and
+# ptxas took half a minute for 196.
 VTHREADS = 64
 
 
@@ -55,8 +56,9 @@ def fits(statements: Sequence[Inspection], device: Device, n: int) -> NDArray[np
     """bool[n]: whether the device can hold the candidates; a CPU holds them all.
 
     TVM checks threads and the sum of the shared arrays. Beyond that a program needs accumulators that a
-    thread has registers for (ptxas spilled every program that had more, or left them in local memory), few
-    enough virtual threads, and shared arrays that fit with their padding too."""
+    thread has registers for, few enough virtual threads, and shared arrays that fit with their padding too.
+    Of 630 random programs compiled for sm_80, 157 had more accumulators than registers: each of them spilled
+    some or kept them all in local memory; of those with half as many as registers 7 % did."""
     shared = device.target.get("max_shared_memory_per_block")
     room = float(shared) if isinstance(shared, (int, float)) else np.inf
     fitting = np.ones(n, dtype=bool)

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from pruner.search.nest import Loop, Statement
 
 ROLES = ("outer", "R0", "S2", "R1", "S3")
-GPU_ROLES = ("blockIdx", "vthread", "threadIdx", "R0", "R1", "S3", "R2", "S4")
 
 
 class Roles:

@@ -128,6 +128,9 @@ def _merge(parts: Sequence[Part]) -> StatementBatch:
 
 def _joined(parts: Sequence[Part]) -> list[Extent]:
     """The parts' numbers as one list: an int where all agree, else one entry per row."""
+    if len(parts) == 1:
+        moving = iter(parts[0].moving)
+        return [next(moving) if number == MOVING else number for number in parts[0].fixed.tolist()]
     fixed = np.stack([part.fixed for part in parts])
     differs = np.flatnonzero((fixed == MOVING).any(axis=0) | (fixed != fixed[0]).any(axis=0))
     table = np.empty((len(differs), sum(len(part.rows) for part in parts)), dtype=np.int64)

@@ -48,7 +48,8 @@ def gpu_columns(statement: GpuInspection, device: Device) -> Columns:
         columns[f"{role}_product"] = statement.product(*_LOOPS[role])
         columns[f"{role}_loops"] = (statement.extents[levels] > 1).sum(axis=0).astype(float)
         inside = (*inside, *_LOOPS[role])
-        columns[f"bytes_in_{role}"] = np.sum([bytes_of(i, *inside) for i in statement.distinct], axis=0)
+        if role != "outer":
+            columns[f"bytes_in_{role}"] = np.sum([bytes_of(i, *inside) for i in statement.distinct], axis=0)
         if role in ("S3", "S2"):
             name = "tile" if role == "S3" else "step"
             inputs = [bytes_of(i, *inside) for i in operands] or [np.zeros(m)]
@@ -66,6 +67,7 @@ def gpu_columns(statement: GpuInspection, device: Device) -> Columns:
         "innermost_reduction": innermost(statement, reduction=True),
         "chunks": kernel.blocks,
         "imbalance": waves * device.cores / kernel.blocks,
+        # How often a multiprocessor is filled, and with how many blocks.
         "serial_outer": np.maximum(waves / resident, 1.0),
         "parallel_loops": np.minimum(resident, waves),
         "vector_loops": kernel.vthreads,
@@ -74,11 +76,13 @@ def gpu_columns(statement: GpuInspection, device: Device) -> Columns:
         "unrolled_tile": (code.size >= columns["S3_product"]).astype(float),
         "unrolled_reduction": (code.size >= columns["S3_product"] * reduction).astype(float),
         "unrolled_wide": (code.size >= columns["S3_product"] * columns["S2_product"]).astype(float),
+        # What the compiler could not do with the code: accumulators in local memory.
         "straight": (kernel.local_bytes > 0).astype(float),
         "lanes": kernel.threads,
         "vectors": np.ceil(kernel.threads / device.sm.warp),
         "instances": statement.instances / kernel.threads,
-        "own_vector": (kernel.shared_bytes > kernel.staged_bytes + 64).astype(float),
+        # Copies for a software pipeline.
+        "own_vector": (kernel.shared_bytes >= 2 * np.maximum(kernel.staged_bytes, 1.0)).astype(float),
         "tile": code.accumulators,
         "wide": kernel.registers,
         "inner": reduction,
@@ -89,6 +93,7 @@ def gpu_columns(statement: GpuInspection, device: Device) -> Columns:
         "gathered": np.full(m, float(sum(touches[i].buffer.scope == "global" for i in operands))),
         "spilled": over,
         "body": code.size,
+        # Shared memory with the copies of a pipeline, and without; local memory of all threads.
         "fetched_l1": kernel.shared_bytes,
         "fetched_private": kernel.staged_bytes,
         "fetched_shared": kernel.local_bytes * kernel.threads * kernel.blocks,

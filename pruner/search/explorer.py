@@ -68,7 +68,7 @@ def explore(
             # Parents that have few new children left are helped out by strangers.
             strangers = space.sample_legal(wanted - len(rows), rng)
             rows = _new(space.unique(Population.concat([rows, strangers])), seen)
-        seen = np.concatenate([seen, rows.hashes()])
+        seen = np.sort(np.concatenate([seen, rows.hashes()]))
         both = Population.concat([archive, rows])
         costs = np.concatenate([scores, _score(fitness, rows)])
         archive, scores = _best(both, costs, size, measured)
@@ -86,7 +86,13 @@ def _score(fitness: Fitness, rows: Population) -> NDArray[np.float64]:
 
 
 def _new(rows: Population, seen: NDArray[np.uint64]) -> Population:
-    return rows[~np.isin(rows.hashes(), seen)]
+    """Those of the rows that are not among `seen`, sorted hashes."""
+    if not len(seen):
+        return rows
+    hashes = rows.hashes()
+    at = np.minimum(np.searchsorted(seen, hashes), len(seen) - 1)
+    fresh: NDArray[np.bool_] = seen[at] != hashes
+    return rows[fresh]
 
 
 def _bred(

@@ -40,7 +40,16 @@ def greatest_divisor(a: Extent, b: Extent) -> Extent:
         return gcd(a, b)
     if isinstance(a, int) and a == 1:
         return 1
+    if isinstance(a, int) and a == 0:
+        return np.abs(b)
     return np.gcd(a, b)
+
+
+def _times(coefficient: Extent, value: Extent) -> Extent:
+    """The product, without the work where it is nothing or the value itself."""
+    if isinstance(value, int) and value == 0:
+        return 0
+    return value if isinstance(coefficient, int) and coefficient == 1 else coefficient * value
 
 
 @dataclass(eq=False)
@@ -111,8 +120,7 @@ class Linear:
                 first, last = term.range(relaxed)
             if isinstance(coefficient, int) and coefficient < 0:
                 first, last = last, first
-            a: Extent = coefficient * first
-            b: Extent = coefficient * last
+            a, b = _times(coefficient, first), _times(coefficient, last)
             if not isinstance(coefficient, int) and coefficient[0] <= 0:
                 # One sign in all rows, so a positive first one settles it; zero can stand beside either.
                 a, b = np.minimum(a, b), np.maximum(a, b)
@@ -156,13 +164,14 @@ class Floor:
             return 0, 0
         if not self.remainder:
             return 0 if from_zero else low // divisor, high // divisor
+        # Divisions take the time here, and few ranges wrap.
+        block: Extent = 0 if from_zero else low // divisor
+        inside = high < divisor if from_zero else block == high // divisor
+        if np.all(inside):
+            return (0, high) if from_zero else (low - block * divisor, high - block * divisor)
         step = greatest_divisor(self.inner.step(relaxed), divisor)
         if from_zero and isinstance(step, int) and step == 1:
             return 0, minimum(high, divisor - 1)
-        block = low // divisor
-        inside = block == high // divisor
-        if inside is True:
-            return low - block * divisor, high - block * divisor
         least: Extent = low % step
         wrapped: Extent = least + (divisor - 1 - least) // step * step
         if inside is False:

@@ -74,7 +74,8 @@ class Population:
     def hashes(self) -> NDArray[np.uint64]:
         """A 64-bit hash of every row, the same in every process; two distinct rows collide with a
         chance of about 2**-64, so sets of rows are kept as hashes."""
-        rows = np.column_stack([self.sketch_ids, self.decisions]).astype(np.uint64)
-        mixed = rows @ _weights(rows.shape[1])
+        weights = _weights(1 + self.decisions.shape[1])
+        mixed = self.decisions.view(np.uint64) @ weights[1:]
+        mixed += self.sketch_ids.view(np.uint64) * weights[0]
         mixed ^= mixed >> np.uint64(32)
         return mixed * np.uint64(0x9E3779B97F4A7C15)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,26 @@ from pruner.search.symbolic.tabled import Tabled
 from pruner.search.symbolic.verdicts import Condition
 
 Ints = NDArray[np.int64]
+
+# Rows that are drawn in all where they are dropped early, and per wanted row where each is looked at whole.
+_STAGED = 2**21
+_WHOLE = 16
+# Rows drawn at once, and how many more than the share of legal ones so far asks for.
+_AT_ONCE = 2**16
+_SPARE = 1.1
+
+
+def gather_rows(attempt: Callable[[int], Ints], n: int, *, staged: bool) -> Ints:
+    """Up to n of the rows that `attempt` leaves of those it draws, `m x width`, within reason: fewer where
+    next to none is left."""
+    found = [attempt(n)]
+    tried = n
+    while (missing := n - sum(map(len, found))) > 0 and tried < (_STAGED if staged else _WHOLE * n):
+        share = max(1, sum(map(len, found))) / tried
+        drawn = min(int(_SPARE * missing / share) + 1, _AT_ONCE)
+        found.append(attempt(drawn))
+        tried += drawn
+    return np.concatenate(found)[:n]
 
 
 class StagedSampler:

@@ -16,28 +16,19 @@ from pruner.search.analysis import SketchAnalysis, UnsupportedSketch
 from pruner.search.candidate import Candidate, RowCandidate
 from pruner.search.materialise import Materialiser, tune_context
 from pruner.search.nest import Nest
-from pruner.search.operators import FIRST_LOCATION, Operators
+from pruner.search.operators import Operators
 from pruner.search.population import UNUSED, Population
-from pruner.search.sampling import StagedSampler
-from pruner.search.sketch import LocationGene, Sketch, signature_of
+from pruner.search.prepare import prepare
+from pruner.search.sampling import StagedSampler, gather_rows
+from pruner.search.sketch import Sketch, signature_of
 from pruner.search.tir_reader import read_nest
 from pruner.workload import Task
 
 _Answer = TypeVar("_Answer")
 _Group = tuple[NDArray[np.int64], Nest]
 
-# Rows with random compute locations that show, when a space is made, which locations are valid how often.
-_PROBES = 1024
 # Nests of replayed rows that are kept.
 _KEPT = 4096
-# The largest loop index that is tried.
-_DEEPEST = 31
-# Rows drawn in all to find legal ones, and at once; more of them than should be needed.
-_TRIES = 2**21
-_ATTEMPT = 2**16
-_SPARE = 1.1
-# What a location weighs that no probe found valid: rare, not impossible.
-_RARE = 0.01
 
 
 class Space:
@@ -61,7 +52,7 @@ class Space:
         self._operators: list[Operators] = []
         self._samplers: list[StagedSampler | None] = []
         for sketch in self.sketches:
-            analysis, operators = _prepare(task, sketch)
+            analysis, operators = prepare(task, sketch)
             conditions = analysis.conditions if analysis is not None else None
             self._analyses.append(analysis)
             self._operators.append(operators)
@@ -219,14 +210,10 @@ class Space:
 
     def _sample_legal(self, index: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Up to n legal rows of one sketch."""
-        found = [self._attempt(index, n, rng)]
-        tried = n
-        while self.supported[index] and (missing := n - sum(map(len, found))) > 0 and tried < _TRIES:
-            share = max(1, sum(map(len, found))) / tried
-            drawn = min(int(_SPARE * missing / share) + 1, _ATTEMPT)
-            found.append(self._attempt(index, drawn, rng))
-            tried += drawn
-        return np.concatenate(found)[:n]
+        if not self.supported[index]:
+            return self._attempt(index, n, rng)
+        staged = self._samplers[index] is not None
+        return gather_rows(lambda drawn: self._attempt(index, drawn, rng), n, staged=staged)
 
     def _attempt(self, index: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """The legal ones of n random rows of one sketch."""
@@ -317,34 +304,6 @@ def _require_work(task: Task) -> None:
         raise UntunableError(
             f"{task.name} cannot be tuned: a loop of it runs zero times, so there is nothing to do."
         )
-
-
-def _prepare(task: Task, sketch: Sketch) -> tuple[SketchAnalysis | None, Operators]:
-    """A sketch's analysis, None where arrays cannot express it, and its operators.
-
-    An invalid location means the next valid one below it, so drawing from all alike would favour what lies
-    under many invalid ones: each is drawn as often as it is valid in rows of the sketch.
-    """
-    columns = [gene.start for gene in sketch.genes if isinstance(gene, LocationGene)]
-    values = np.arange(FIRST_LOCATION, _DEEPEST + 1)
-    operators = Operators(sketch, [np.ones(len(values))] * len(columns))
-    probes = operators.sample(_PROBES if columns else 1, np.random.default_rng(0))
-    try:
-        analysis = SketchAnalysis(task.mod, sketch, task.target)
-        resolved = analysis.resolve(probes)
-        # Programs that the probes reach are analysed now, before the first draft.
-        for _ in analysis.nests(resolved):
-            pass
-    except UnsupportedSketch:
-        return None, operators
-    weights = []
-    for column in columns:
-        drawn = np.bincount(probes[:, column] - FIRST_LOCATION, minlength=len(values))
-        valid = probes[:, column] == resolved[:, column]
-        kept = np.bincount(probes[valid, column] - FIRST_LOCATION, minlength=len(values))
-        deepest = int(resolved[:, column].max())
-        weights.append((kept / np.maximum(drawn, 1) + _RARE)[: deepest - FIRST_LOCATION + 1])
-    return analysis, Operators(sketch, weights)
 
 
 def _gene_of_column(sketches: Sequence[Sketch], width: int) -> NDArray[np.int64]:

@@ -98,6 +98,17 @@ def test_right_rule_is_confirmed(tmp_path):
     assert 0.0 < row["legal_share"] < 1.0
 
 
+def test_cuda_rules_are_confirmed_one_by_one(tmp_path):
+    (row,) = run(tmp_path, "workload=GMM/0", "target=cuda", "checked=21")
+    assert row["scored"] == 200
+    assert row["valid_share"] == row["reject_agreement"] == 1.0
+    expected = {reason: {"checked": 7, "confirmed": 7} for reason in ("threads", "pipeline", "shared_memory")}
+    assert row["rejects"] == expected
+    # TVM tries about nine times for a candidate of matmul that it accepts.
+    assert row["stock_valid"] < 0.5 * row["stock_tries"]
+    assert 0.05 < row["legal_share"] < 0.25
+
+
 def test_rejects_are_spread_over_reasons(monkeypatch):
     """A rare reason gives what it has, and rows with one reason go before rows with two."""
     (case,) = cases(settings(STUDY, [*TINY, "workload=GMM/0"]))
@@ -157,6 +168,8 @@ def test_stock_sampling_ends_at_its_number_or_its_time():
     [
         (["target=metal"], "target=metal is not accepted: give llvm or cuda"),
         (["target=cuda", "cuda=x86-64"], "programs are for llvm"),
+        (["workload=[]"], "workload=[] is empty"),
+        (["target=[]"], "target=[] is empty"),
         (["checked=0"], "checked=0 is not accepted"),
         (["stock_seconds=0"], "stock_seconds=0"),
         (["workload=ABC/0"], 'workload "ABC/0" is unknown'),

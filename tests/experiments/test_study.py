@@ -194,9 +194,25 @@ def test_a_block_of_other_settings_is_refused(go, tmp_path):
         go("ours", "theirs", trials=5)
     with pytest.raises(ConfigError, match="holds an arm ours with"):
         go("ours", extra=("batch=3",))
-    go.path.write_text("{}")
-    with pytest.raises(ConfigError, match="is no block"):
-        go("ours")
+
+
+def test_a_damaged_block_is_refused(go):
+    go("ours")
+    whole = go.path.read_text()
+    found = json.loads(whole)
+    for text in (
+        "{}",
+        whole[: len(whole) // 2],
+        json.dumps({**found, "settings": None}),
+        json.dumps({**found, "traces": {}}),
+        json.dumps({**found, "retimed": {}}),
+        json.dumps({**found, "timed": None}),
+        json.dumps({**found, "timed": ["another"]}),
+        json.dumps({**found, "arms": {}}),
+    ):
+        go.path.write_text(text)
+        with pytest.raises(ConfigError, match=r"is no block \(.*Remove it"):
+            go("ours")
 
 
 SCRIPT = """

@@ -34,3 +34,7 @@ def test_root_cause(text, cause):
 
 def test_it_is_short():
     assert len(root_cause("x" * 5000)) == 300
+
+
+def test_it_does_not_steer_a_terminal():
+    assert root_cause("error: \x1b[2J\x07 a\tb é") == "error: ?[2J? a?b é"

@@ -152,9 +152,6 @@ ODD: dict[str, Callable[[], tuple[te.Tensor, ...]]] = {
 }
 # TensorCore sketches rewrite the layout of the program, which arrays cannot express.
 TENSORISED = {"half"}
-# A window that is fused, split and rfactored moves its input by `(3 * a + b) % 3`, which TVM bounds by `b`.
-REMAINDER = pytest.mark.xfail(reason="a remainder of a split reduction is bounded as TVM does not")
-ON_LLVM = [pytest.param(name, marks=REMAINDER) if name == "pooled" else name for name in ODD]
 
 
 def sweep(tuned: object, n: int, seed: int) -> dict[str, int]:
@@ -191,7 +188,7 @@ def test_hundred_cuda_candidates_equal_tvm(family: str) -> None:
     sweep(workload(f"{family}/0", CUDA), 100, 5)
 
 
-@pytest.mark.parametrize("name", ON_LLVM)
+@pytest.mark.parametrize("name", ODD)
 def test_odd_programs_equal_tvm(name: str) -> None:
     sweep(computed(*ODD[name]()), 5, 2)
 
@@ -202,7 +199,7 @@ def test_odd_cuda_programs_equal_tvm(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ON_LLVM)
+@pytest.mark.parametrize("name", ODD)
 def test_hundred_odd_candidates_equal_tvm(name: str) -> None:
     sweep(computed(*ODD[name]()), 100, 3)
 

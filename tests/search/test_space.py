@@ -19,7 +19,7 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc
 
 from pruner.errors import ConfigError, UntunableError
-from pruner.search import space as space_module
+from pruner.search import prepare as prepare_module
 from pruner.search.analysis import SketchAnalysis, UnsupportedSketch
 from pruner.search.materialise import tune_context
 from pruner.search.nest import Nest
@@ -29,6 +29,7 @@ from pruner.search.space import Space
 from pruner.workload import load_task, make_task
 
 TARGET = Target({"kind": "llvm", "num-cores": 2})
+CUDA = Target("nvidia/nvidia-a100")
 FAMILIES = ("C1D", "C2D", "C3D", "DEP", "DIL", "GRP", "GMM", "T2D", "CBR", "TBG", "NRM", "SFM")
 ALL = [f"{family}/0" for family in FAMILIES]
 SLOW = pytest.mark.slow
@@ -37,8 +38,8 @@ WORKLOADS = [workload if workload in QUICK else pytest.param(workload, marks=SLO
 
 
 @cache
-def _space(workload: str) -> Space:
-    return Space.of(load_task(workload, TARGET))
+def _space(workload: str, target: Target = TARGET) -> Space:
+    return Space.of(load_task(workload, target))
 
 
 def _matmul(n: int, m: int, k: int, dtype: str = "float32") -> PrimFunc:
@@ -144,8 +145,18 @@ def test_sampled_decisions_are_the_ones_tvm_uses(workload: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_stock_samples_survive_the_way_into_a_row_and_back(workload: str) -> None:
-    space = _space(workload)
-    for schedule in _stock_schedules(space, 90 if workload not in QUICK else 30):
+    _check_stock_samples(_space(workload), 90 if workload not in QUICK else 30)
+
+
+@pytest.mark.parametrize("workload", [*QUICK, "CBR/0"])
+def test_stock_samples_for_a_gpu_survive_too(workload: str) -> None:
+    space = _space(workload, CUDA)
+    assert all(space.supported)
+    _check_stock_samples(space, 12)
+
+
+def _check_stock_samples(space: Space, n: int) -> None:
+    for schedule in _stock_schedules(space, n):
         before = schedule.mod
         row = space.encode(schedule.trace)
         replayed = space.materialiser.replay(space.sketches[row.sketch_ids[0]].decided(row.decisions[0]))
@@ -155,6 +166,7 @@ def test_stock_samples_survive_the_way_into_a_row_and_back(workload: str) -> Non
             assert tvm_ffi.structural_equal(row[0].materialise().mod, after)
             again = space.encode(schedule.trace)  # post-processing is stripped
             assert again.keys()[0].tobytes() == row.keys()[0].tobytes()
+        assert space.legal(row).all() == (after is not None)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -234,7 +246,7 @@ def test_rows_of_a_sketch_that_arrays_cannot_express_go_the_slow_way(monkeypatch
             raise UnsupportedSketch("as a test")
 
     fast = _space("GMM/0")
-    monkeypatch.setattr(space_module, "SketchAnalysis", Refusing)
+    monkeypatch.setattr(prepare_module, "SketchAnalysis", Refusing)
     slow = Space.of(fast.task)
     assert slow.supported == (False, False, False)
     rows = slow.sample(20, np.random.default_rng(0))
@@ -266,7 +278,7 @@ def test_a_sketch_that_turns_out_inexpressible_goes_the_slow_way_from_then_on(
                     raise UnsupportedSketch("as a test")
                 yield group
 
-    monkeypatch.setattr(space_module, "SketchAnalysis", Late)
+    monkeypatch.setattr(prepare_module, "SketchAnalysis", Late)
     space = Space.of(load_task("C1D/0", TARGET))
     assert all(space.supported)
     monkeypatch.setattr(Late, "made", True)

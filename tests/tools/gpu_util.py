@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.gpu_run.records import identity_of
+
 FAKE = Path(__file__).parent / "fake_gpu"
 TOOLS = Path(__file__).parents[2] / "tools"
 
@@ -25,7 +27,7 @@ def matmul(seconds: float) -> Kernels:
     return [("matmul", seconds, (0, 1, 2))]
 
 
-def make_folder(folder: Path, programs: Sequence[tuple[str, Kernels]], *, identity: str = "made") -> Path:
+def make_folder(folder: Path, programs: Sequence[tuple[str, Kernels]], *, seed: int = 0) -> Path:
     """programs: arm and kernels of each; the draft predicts the seconds that the kernels take."""
     (folder / "programs").mkdir(parents=True)
     shutil.copytree(TOOLS / "gpu_run", folder / "gpu_run", ignore=shutil.ignore_patterns("__pycache__"))
@@ -65,9 +67,17 @@ def make_folder(folder: Path, programs: Sequence[tuple[str, Kernels]], *, identi
         "output": 2,
         "tolerance": 1e-5,
     }
-    manifest = {"id": identity, "format": 1, "arch": "sm_90", "tasks": [task], "programs": described}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    body = {"format": 1, "arch": "sm_90", "tasks": [task], "programs": described, "seed": seed}
+    sign(folder, body)
     return folder
+
+
+def sign(folder: Path, body: dict[str, Any]) -> str:
+    """Writes the manifest and returns its id."""
+    body = json.loads(json.dumps(body))
+    identity = identity_of(body)
+    (folder / "manifest.json").write_text(json.dumps({"id": identity, **body}))
+    return identity
 
 
 def start(folder: Path, *options: str, cupy: bool = True, **environment: str) -> subprocess.Popen[str]:

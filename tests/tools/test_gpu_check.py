@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_util import FAKE, TOOLS, gpu_run, make_folder, matmul, records
+from gpu_util import FAKE, TOOLS, gpu_run, make_folder, matmul, records, sign
 
 from pruner.errors import CompileError, DeviceError
 from pruner.measure.nvcc import find_nvcc
@@ -109,13 +110,13 @@ def test_kernels_that_do_nothing_are_all_found_wrong(folder: Path) -> None:
 def test_records_become_a_data_set(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = manifest(folder)
     device = {"name": "Fake GPU", "arch": "sm_90"}
-    lines: list[dict[str, Any]] = [{"kind": "device", "manifest": body["id"], "device": device}]
+    body["programs"][6] |= {"failure": "build", "message": "ptxas says no"}
+    del body["id"]
+    lines: list[dict[str, Any]] = [{"kind": "device", "manifest": sign(folder, body), "device": device}]
     for order, number in enumerate([3, 0, 1, 2, 5, 4]):
         lines.append({"kind": "record", "program": number, "order": order, "run_s": 0.25, "failure": None})
         lines[-1] |= {"samples_s": [1e-6 * (number + 1), 3e-6 * (number + 1)], "registers": [16]}
     lines[-1] = {"kind": "record", "program": 4, "order": 5, "run_s": 10.0, "failure": "timeout"}
-    body["programs"][6] |= {"failure": "build", "message": "ptxas says no"}
-    (folder / "manifest.json").write_text(json.dumps(body))
     (folder / "records.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     saved = folder / "set.npz"
     assert main(["import", "--folder", str(folder), "--save", str(saved)]) == 0
@@ -183,6 +184,9 @@ def test_what_cannot_be_prepared_is_refused(tmp_path: Path, capsys: pytest.Captu
         (["--device", "x86-64"], "is a CPU"),
         (["--arch", "sm_37"], "sm_37"),
         (["--candidates", "0"], "candidates=0"),
+        (["--arch", "native"], 'arch "native"'),
+        (["--seed", "-1"], "seed=-1"),
+        (["--folder", str(taken / "mine.txt")], "cannot be used"),
         (["--folder", str(taken)], "holds other things"),
         (["--folder", str(ran)], "holds the records"),
     ):
@@ -195,18 +199,56 @@ def test_what_cannot_be_prepared_is_refused(tmp_path: Path, capsys: pytest.Captu
 
 def test_records_that_cannot_be_read_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make_folder(tmp_path / "made", [("draft", matmul(1e-6))])
-    other = {"kind": "device", "manifest": "another", "device": {}}
+    known = json.loads((folder / "manifest.json").read_text())["id"]
+    gpu = {"name": "Fake GPU", "arch": "sm_90"}
+
+    def recorded(**record: Any) -> str:
+        lines = ({"kind": "device", "manifest": known, "device": gpu}, {"kind": "record", **record})
+        return "".join(f"{json.dumps(line)}\n" for line in lines)
+
     for text, said in (
         (None, "is no file"),
         ("", "holds no record"),
         ("{}\n", "line 1, is no record"),
-        (f"{json.dumps(other)}\n", "prepared at another time"),
+        ("[1]\n", "line 1, is no record"),
+        ("\udcff\n", "line 1, is no record"),
+        (f"{json.dumps({'kind': 'device', 'manifest': 'another', 'device': gpu})}\n", "at another time"),
+        (f"{json.dumps({'kind': 'device', 'manifest': known, 'device': {}})}\n", "line 1, is no record"),
         (f"{json.dumps({'kind': 'record', 'program': 0})}\n", "on which GPU"),
+        (recorded(program=1, failure="run", run_s=1.0), "line 2, is no record .*program's number"),
+        (recorded(program="a", failure="run", run_s=1.0), "line 2, is no record .*program's number"),
+        (recorded(program=0, failure=None, run_s=1.0), "line 2, is no record .*samples_s"),
+        (recorded(program=0, failure=None, run_s=1.0, samples_s=[]), "line 2, is no record .*latency"),
+        (recorded(program=0, failure="run"), "line 2, is no record .*run_s"),
     ):
         if text is not None:
-            (folder / "records.jsonl").write_text(text)
+            (folder / "records.jsonl").write_bytes(text.encode(errors="surrogateescape"))
         assert main(["import", "--folder", str(folder)]) == 2
+        assert re.search(said, capsys.readouterr().err)
+
+
+def test_a_manifest_that_was_changed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On both sides: what follows from half a manifest is nothing that a message could explain."""
+    folder = make_folder(tmp_path / "made", [("draft", matmul(1e-6))])
+    path = folder / "manifest.json"
+    whole = path.read_text()
+    body = json.loads(whole)
+    for text, said in (
+        ("[1, 2]", "not of format"),
+        ("null", "not of format"),
+        (whole[:100], "damaged"),
+        (json.dumps({**body, "programs": {}}), "was changed"),
+        (json.dumps({name: value for name, value in body.items() if name != "id"}), "was changed"),
+    ):
+        path.write_text(text)
+        done = gpu_run(folder)
+        assert main(["import", "--folder", str(folder)]) == done.returncode == 2
+        assert said in done.stderr
         assert said in capsys.readouterr().err
+    path.unlink()
+    path.mkdir()
+    assert main(["import", "--folder", str(folder)]) == 2
+    assert "cannot be read" in capsys.readouterr().err
 
 
 def test_the_front_finds_the_folder_and_says_what_is_missing(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
         assert said in done.stderr
     assert not (folder / "records.jsonl").exists()
     assert gpu_run(folder).returncode == 0
-    other = make_folder(tmp_path / "other", [("draft", matmul(FAST))], identity="another")
+    other = make_folder(tmp_path / "other", [("draft", matmul(FAST))], seed=1)
     (other / "records.jsonl").write_bytes((folder / "records.jsonl").read_bytes())
     assert "prepared at another time" in gpu_run(other).stderr
     (other / "manifest.json").unlink()

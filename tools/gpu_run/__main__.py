@@ -12,6 +12,9 @@ from pathlib import Path
 from .errors import RunError
 from .loop import run
 
+# Of minutes and of seconds: what a wait takes.
+LONGEST = 1e5
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Returns 0 when all that ran was right, 1 when something was wrong or nothing ran, 2 for a run that
@@ -22,8 +25,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=10.0, help="seconds before a program is killed (10)")
     parser.add_argument("--out", type=Path, help="where records.jsonl goes (the folder)")
     given = parser.parse_args(words)
-    if not given.minutes > 0 or not given.limit > 0:
-        parser.error("--minutes and --limit must be above 0")
+    if not (0 < given.minutes < LONGEST and 0 < given.limit < LONGEST):
+        parser.error(f"--minutes and --limit must be above 0 and below {LONGEST:g}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit's signal, mostly
     try:
         if importlib.util.find_spec("cupy") is None:

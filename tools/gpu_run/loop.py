@@ -118,7 +118,7 @@ def run(folder: Path, out: Path, minutes: float, limit_s: float, say: Callable[[
     """
     end = time.monotonic() + 60.0 * minutes
     manifest = read_manifest(folder)
-    file = RecordFile(out / RECORDS, manifest["id"])
+    file = RecordFile(out / RECORDS, manifest)
     known = {record["program"] for _, record in file.contents.records}
     runnable = [i for i, program in enumerate(manifest["programs"]) if program["failure"] is None]
     waiting = [i for i in runnable if i not in known]

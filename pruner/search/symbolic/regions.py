@@ -8,7 +8,7 @@ steps cannot move it across a block boundary in different ways.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pruner.search.nest import Extent, Floor, Linear, Loop
 from pruner.search.symbolic.affine import (
@@ -39,12 +39,15 @@ from pruner.search.symbolic.digits import below, length_of, loops_of
 @dataclass(frozen=True)
 class Span:
     """The values `least .. least + length - 1`. `constant` is 1 in the rows where TVM finds the length to
-    be one number whatever the outer loops do, `alone` in those where it would if no other term moved."""
+    be one number whatever the outer loops do, `alone` in those where it would if no other term moved.
+    `level` is 0 where TVM moves the upper end with an outer loop and the lower end not, so that neither the
+    length nor the upper end is a number to it."""
 
     least: Linear
     length: Extent
     constant: Extent = 1
     alone: Extent = 1
+    level: Extent = 1
 
 
 def relax(form: Linear, relaxed: Collection[Loop]) -> Span:
@@ -73,7 +76,10 @@ def relax(form: Linear, relaxed: Collection[Loop]) -> Span:
                 others = both(others, same(other.length, 1))
         fixed = both(fixed, either(span.constant, both(span.alone, others)))
     fixed = both(fixed, negate(_hidden(form, relaxed)))
-    return Span(least, moved + 1, fixed, fixed)
+    level: Extent = 1
+    for span in spans:
+        level = both(level, span.level)
+    return Span(least, moved + 1, fixed, fixed, level)
 
 
 def _hidden(form: Linear, relaxed: Collection[Loop]) -> Extent:
@@ -105,7 +111,8 @@ def _relax_floor(term: Floor, relaxed: Collection[Loop]) -> Span:
     inner = relax(term.inner, relaxed)
     d, n = term.divisor, inner.length
     if isinstance(n, int) and n == 1:
-        return Span(floor_term(inner.least, d, term.remainder), 1, inner.constant, inner.constant)
+        least = floor_term(inner.least, d, term.remainder)
+        return replace(inner, least=least, length=1, alone=inner.constant)
     offset = inner.least.const
     if not inner.least.terms:
         return _still(offset, n, d, term.remainder, inner.constant)
@@ -117,7 +124,9 @@ def _relax_floor(term: Floor, relaxed: Collection[Loop]) -> Span:
     last = (start + d - h + n - 1) // d
     if term.remainder:
         stays = both(either(one_block, same(last, 0)), inner.constant)
-        return Span(scale(floor_term(inner.least, d, True), stays), choose(stays, n, d))
+        level = both(inner.level, negate(both(_drops(term, relaxed), at_most(1, reach))))
+        least = scale(floor_term(inner.least, d, True), stays)
+        return Span(least, choose(stays, n, d), level, level, level)
     factored = both(chained, either(same(step, 0), at_most(offset + n, step)))
     exact = either(same(n, 1), both(same((n - 1) % d, 0), same(offset % d, 0)))
     settled = both(at_most(offset % d + reach, d - 1), at_most((offset + n - 1) % d + reach, d - 1))
@@ -130,7 +139,18 @@ def _relax_floor(term: Floor, relaxed: Collection[Loop]) -> Span:
         choose(one_block, 1, choose(settled, (offset % d + n - 1) // d + 1, last + 1)),
         both(inner.constant, proved),
         both(inner.constant, either(proved, steady)),
+        inner.level,
     )
+
+
+def _drops(term: Floor, relaxed: Collection[Loop]) -> Extent:
+    """1 where a relaxed loop moves by multiples of the divisor, which TVM drops from a remainder at the upper
+    end alone: with a base that moves, the ends are then not equally far apart."""
+    drops: Extent = 0
+    for part, step in term.inner.terms.items():
+        if loops_of(part) & set(relaxed):
+            drops = either(drops, both(at_most(2, length_of(part)), same(step % term.divisor, 0)))
+    return drops
 
 
 def _still(first: Extent, length: Extent, d: Extent, remainder: bool, fixed: Extent) -> Span:
@@ -180,7 +200,7 @@ def union(a: Span, b: Span) -> Span:
     length = add(end, least, -1)
     still = same(*extremes(length))
     fixed = both(both(a.constant, b.constant), both(ordered, still))
-    return Span(least, extremes(length)[1], fixed, fixed)
+    return Span(least, extremes(length)[1], fixed, fixed, both(a.level, b.level))
 
 
 def _pick(condition: Extent, yes: Linear, no: Linear) -> Linear:
@@ -203,7 +223,7 @@ def within(span: Span, size: Extent) -> Span:
         return span
     fixed_low = either(same(low, low_most), at_most(low_most, 0))
     fixed_high = either(same(high, high_most), at_most(size - 1, high))
-    cut = both(fixed_low, fixed_high)
+    cut = both(both(fixed_low, fixed_high), span.level)
     least = larger(low_most, 0)
     length = smaller(high, size - 1) - least + 1
     return Span(

@@ -213,10 +213,15 @@ def gather(groups: Sequence[tuple[Ints, SheetStatements]]) -> list[Part]:
     firsts = np.cumsum(sizes) - sizes
     rows = np.concatenate([rows for rows, _ in groups])[offsets + np.repeat(firsts[owners], lengths)]
     heads = np.flatnonzero(np.diff(forms, prepend=-1))
+    several = np.diff(heads, append=len(forms)) > 1
     bounds = [*(ends[heads] - lengths[heads]).tolist(), len(at)]
     found = []
-    for number, start, stop in zip(forms[heads].tolist(), bounds, bounds[1:], strict=False):
+    for number, start, stop, many in zip(forms[heads].tolist(), bounds, bounds[1:], several, strict=False):
         form, span = sheet.forms[number], slice(start, stop)
+        if many:
+            moving = sheet.table[form.moving[:, None], at[span]]
+        else:  # rows that stand next to each other are read several times faster
+            moving = sheet.table[form.moving, at[start] : at[start] + stop - start]
         found.append(
             Part(
                 key=form.key,
@@ -225,7 +230,7 @@ def gather(groups: Sequence[tuple[Ints, SheetStatements]]) -> list[Part]:
                 rows=rows[span],
                 places=form.places[:, places[span]],
                 fixed=form.fixed,
-                moving=sheet.table[form.moving[:, None], at[span]],
+                moving=moving,
             )
         )
     return found
