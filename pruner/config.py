@@ -188,15 +188,17 @@ def _quoted(text: str) -> str:
 
 
 def _unknown_option(error: MissingConfigException, config_dir: str | None) -> str:
-    group, _, option = (error.missing_cfg_file or "").rpartition("/")
+    group, _, option = (error.missing_cfg_file or "").partition("/")
     known = groups()
     if group not in known:
         return f"{' '.join(str(error).split(chr(10))[:1])} Accepted groups: {', '.join(known)}."
     options = sorted({*known[group], *(error.options or ())})
     where = f" (also looked in {config_dir})" if config_dir else ""
+    # Whoever gives a file's path learns the name that it has as an option.
+    name = Path(option).name.removesuffix(".yaml")
     return (
         f"Unknown {group} '{option}'. Accepted: {', '.join(options)}{where}. "
-        f"An option of your own: --config-dir DIR with DIR/{group}/{option}.yaml."
+        f"An option of your own: --config-dir DIR {group}={name} with DIR/{group}/{name}.yaml."
     )
 
 

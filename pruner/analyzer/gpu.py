@@ -93,21 +93,22 @@ class _Kernels:
     """Values by statement gathered by kernel: over the statements of the same nest of the same candidate."""
 
     def __init__(self, parts: Sequence[StatementBatch]) -> None:
-        self._parts = parts
-        # Which rows of which batch stand at a slot, slot after slot.
-        places = [(slot, i) for i, batch in enumerate(parts) for slot in np.unique(batch.slot).tolist()]
-        self._order = [(i, parts[i].slot == slot) for slot, i in sorted(places)]
         rows = 1 + max((int(batch.rows.max(initial=-1)) for batch in parts), default=-1)
         nests = 1 + max((int(batch.nest.max(initial=-1)) for batch in parts), default=-1)
-        self._shape = (nests, rows)
+        self._size = nests * rows
+        # Where the kernels of a batch's rows stand in a table of all.
+        self._at = [batch.nest * rows + batch.rows for batch in parts]
+        # Which entries of which batch stand at a slot, slot after slot, and their kernels.
+        places = [(slot, i) for i, batch in enumerate(parts) for slot in np.unique(batch.slot).tolist()]
+        entries = [(i, np.flatnonzero(parts[i].slot == slot)) for slot, i in sorted(places)]
+        self._order = [(i, here, self._at[i][here]) for i, here in entries]
 
     def gather(self, values: Sequence[Floats], how: Callable[[Floats, Floats], Floats]) -> list[Floats]:
         """For each batch, what its kernels' statements have together, taken up in program order by `how`."""
-        table = np.zeros(self._shape)
-        for i, here in self._order:
-            nest, rows = self._parts[i].nest[here], self._parts[i].rows[here]
-            table[nest, rows] = how(table[nest, rows], values[i][here])
-        return [table[batch.nest, batch.rows] for batch in self._parts]
+        table = np.zeros(self._size)
+        for i, here, at in self._order:
+            table[at] = how(table[at], values[i][here])
+        return [table[at] for at in self._at]
 
     def laid_out(self, found: Sequence[GpuStatement], warp: int) -> list[Floats]:
         """Bytes of the shared arrays, one behind the other at aligned places: those that fetches fill, those
