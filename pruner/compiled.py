@@ -64,7 +64,7 @@ def so_far(contents: Contents) -> str:
     if not needs:
         return "compiled 0"
     spilling = sum(need["spill_bytes"] > 0 for need in needs)
-    parts = [f"compiled {len(needs)}", words("registers", ranges(contents)), f"{spilling} spill"]
+    parts = [f"compiled {len(needs)}", words("registers", ranges(contents)), f"{spilling} spilling"]
     best = best_by_draft(contents)
     if best is not None:
         # The run's seconds follow, which are not the trial's.

@@ -43,7 +43,7 @@ def tune(
     batch: int = 10,
     seed: int = 0,
     minutes: float | None = None,
-    device: Device | None = None,
+    device: Device | str | None = None,
     draft: DraftModel | None = None,
     verifier: Verifier | None = None,
     search: SearchStrategy | None = None,
@@ -59,7 +59,7 @@ def tune(
         mod: a PrimFunc, or a module with one.
         target: overrides the device's own.
         trials, batch, minutes: see Budget.
-        device: by default the machine this runs on.
+        device: one, or the name of a declared one; by default the machine this runs on.
         draft, verifier, search, adapt, measurer: components; by default those of `pruner tune`.
         work_dir: a new folder for the run's files; by default outputs/DATE/TIME.
         display: what to show; by default nothing.
@@ -74,7 +74,8 @@ def tune(
         _check(LocalMeasurer if measurer is None else type(measurer), complete)
         return make_task(mod, complete, name)
 
-    device, task, notes = placed(device, target, load)
+    given = given_device({"name": device}) if isinstance(device, str) else device
+    device, task, notes = placed(given, target, load)
     threads = host_threads(device)
     components = Components(
         device,

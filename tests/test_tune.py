@@ -15,7 +15,8 @@ from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel, NoDraft
 from pruner.costmodel.random import RandomVerifier
 from pruner.display import Display
-from pruner.errors import ConfigError, RejectedError, UntunableError
+from pruner.errors import ConfigError, DeviceError, RejectedError, UntunableError
+from pruner.measure import gpu
 from pruner.measure.clock import STAGES
 from pruner.measure.local import LocalMeasurer
 from pruner.measure.measurement import Measurement, Measurer
@@ -399,3 +400,11 @@ def test_the_draft_sees_the_cores_and_vectors_of_the_target(tmp_path):
     assert (device.cores, device.vector_bytes, device.registers) == (1, 16, 16)
     assert device.peak["float32"] < Device.load("x86-64").peak["float32"]
     assert task.target.attrs["num-cores"] == 1
+
+
+def test_a_device_is_taken_by_name():
+    with pytest.raises(DeviceError, match="unknown device a200.*a100-40g"):
+        pruner.tune(matmul(), device="a200")
+    if gpu.arch() is None:
+        with pytest.raises(DeviceError, match="measure=compile"):
+            pruner.tune(matmul(), device="a100-40g")

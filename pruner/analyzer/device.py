@@ -90,7 +90,11 @@ class Device:
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Device:
         """The device of a config group: a `name` alone, or with it all that a device file says."""
-        name = settings["name"]
+        name = settings.get("name")
+        if not isinstance(name, str) or not name:
+            raise DeviceError(
+                f"a device needs its name: begin the file with `name: mine`; it has {[*settings]}"
+            )
         described = {key: value for key, value in settings.items() if key != "name"}
         return cls.parse(name, described) if described else cls.load(name)
 
@@ -109,8 +113,8 @@ class Device:
             )
         except (KeyError, TypeError) as error:
             raise DeviceError(
-                f"device {name} is incomplete: {error}; see pruner/analyzer/devices/x86-64.yaml, or "
-                "a100-40g.yaml for a GPU"
+                f"device {name} lacks something or has too much: {_reason(error)}; see "
+                "pruner/analyzer/devices/x86-64.yaml, or a100-40g.yaml for a GPU"
             ) from None
         if device.kind not in KINDS:
             raise DeviceError(
@@ -170,6 +174,13 @@ class Device:
     def private(self) -> Level:
         """The largest memory that a core does not share."""
         return [level for level in self.levels if not level.shared][-1]
+
+
+def _reason(error: KeyError | TypeError) -> str:
+    """What is missing or unknown, without Python's words around it."""
+    if isinstance(error, KeyError):
+        return f"no {error.args[0]}"
+    return str(error).partition("__init__() ")[2] or str(error)
 
 
 def declared() -> list[str]:

@@ -142,3 +142,19 @@ def test_a_device_of_ones_own_is_a_file_in_the_config_folder(tmp_path: Path) -> 
     assert (mine.name, mine.cores) == ("mine", 3)
     assert mine.levels == Device.load("x86-64").levels
     assert Device.of({"name": "x86-64"}) == Device.load("x86-64")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kind": "gpu", "levels": []}, "needs its name"),
+        ({"name": "mine", "kind": "gpu"}, "no levels"),
+        (
+            {"name": "mine", "kind": "gpu", "levels": [], "colour": "red"},
+            "unexpected keyword argument 'colour'",
+        ),
+    ],
+)
+def test_a_device_file_that_lacks_something_is_refused_in_words(settings, said):
+    with pytest.raises(DeviceError, match=said):
+        Device.of(settings)
