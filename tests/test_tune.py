@@ -403,7 +403,7 @@ def test_the_draft_sees_the_cores_and_vectors_of_the_target(tmp_path):
 
 
 def test_a_device_is_taken_by_name():
-    with pytest.raises(DeviceError, match="unknown device a200.*a100-40g"):
+    with pytest.raises(DeviceError, match=r"unknown device a200.*a100-40g"):
         pruner.tune(matmul(), device="a200")
     if gpu.arch() is None:
         with pytest.raises(DeviceError, match="measure=compile"):
