@@ -8,22 +8,18 @@ float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.analyzer.device import Device
-from pruner.analyzer.draft import DraftModel
+from pruner.analyzer.formula import FormulaDraft
 from pruner.analyzer.gpu import GpuInspection
 from pruner.analyzer.gpu_statement import THREAD
-from pruner.analyzer.inspection import inspect, total
-from pruner.analyzer.penalties import kept_penalties, utilisation
-from pruner.analyzer.resources import fits
+from pruner.analyzer.inspection import Inspection
+from pruner.analyzer.penalties import utilisation
 from pruner.errors import ConfigError
-from pruner.search.nest import Nest
-from pruner.search.population import Population
 
 Floats = NDArray[np.float64]
 
@@ -120,7 +116,7 @@ def _moving(statement: GpuInspection, i: int) -> Floats:
     return np.where(statement.moves[i][serial], statement.extents[serial], 1.0)
 
 
-class PsaDraft(DraftModel):
+class PsaDraft(FormulaDraft):
     """The released code's Parameterized Static Analyzer, for GPUs only.
 
     Args:
@@ -142,24 +138,18 @@ class PsaDraft(DraftModel):
         penalties: str = "all",
         released: bool = True,
     ) -> None:
-        super().__init__(device=device, explored=explored, size=size, random=random)
+        super().__init__(device=device, explored=explored, size=size, random=random, penalties=penalties)
         if device.kind != "gpu":
             raise ConfigError(
                 f"draft=psa is a formula for GPUs and device {device.name} is none: choose draft=roofline or "
                 "draft=symbol, or a GPU such as device=a100-40g."
             )
-        self.kept = kept_penalties(penalties)
         own = Figures(device.peak["float32"] / 1e9, device.levels[-1].bandwidth / 1e9, device.cores)
         self.figures = RELEASED.get(device.name, own) if released else own
 
-    def score(self, population: Population) -> Floats:
-        return self.seconds(population.space.nests(population), len(population))
-
-    def seconds(self, groups: Iterable[tuple[NDArray[np.int64], Nest]], n: int) -> Floats:
-        """float64[n] predicted seconds of the candidates in `groups`, as `Space.nests` yields them."""
-        statements = inspect(groups, self.device)
-        values = [self.latency(features(s)) for s in statements if isinstance(s, GpuInspection)]
-        return np.where(fits(statements, self.device, n), total(statements, values, n), np.inf)
+    def statement_seconds(self, statement: Inspection) -> Floats:
+        assert isinstance(statement, GpuInspection)  # the device is a GPU
+        return self.latency(features(statement))
 
     def latency(self, found: Features) -> Floats:
         """Seconds of one statement: the longer of compute and memory time."""

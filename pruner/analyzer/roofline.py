@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.analyzer.cpu import CpuInspection
 from pruner.analyzer.cpu_roofline import Costs, cpu_terms
 from pruner.analyzer.device import Device
-from pruner.analyzer.draft import DraftModel
+from pruner.analyzer.formula import FormulaDraft
 from pruner.analyzer.gpu import GpuInspection
 from pruner.analyzer.gpu_roofline import gpu_terms
-from pruner.analyzer.inspection import Inspection, inspect, total
-from pruner.analyzer.penalties import kept_penalties
-from pruner.analyzer.resources import fits
+from pruner.analyzer.inspection import Inspection
 from pruner.analyzer.terms import Terms
-from pruner.search.nest import Nest
-from pruner.search.population import Population
 
 Floats = NDArray[np.float64]
 
 
-class RooflineDraft(DraftModel):
+class RooflineDraft(FormulaDraft):
     """Predicted seconds of a program: what its statements take, one after another, plus a launch for every
     parallel nest or kernel. On a CPU a statement takes its inner code's cycles, divided over the cores that
     its parallel loop can fill, or, if that is more, its caches' traffic; on a GPU the longer of its
@@ -51,18 +45,11 @@ class RooflineDraft(DraftModel):
         penalties: str = "all",
         costs: Costs | None = None,
     ) -> None:
-        super().__init__(device=device, explored=explored, size=size, random=random)
-        self.kept = kept_penalties(penalties)
+        super().__init__(device=device, explored=explored, size=size, random=random, penalties=penalties)
         self.costs = costs or Costs()
 
-    def score(self, population: Population) -> Floats:
-        return self.seconds(population.space.nests(population), len(population))
-
-    def seconds(self, groups: Iterable[tuple[NDArray[np.int64], Nest]], n: int) -> Floats:
-        """float64[n] predicted seconds of the candidates in `groups`, as `Space.nests` yields them."""
-        statements = inspect(groups, self.device)
-        predicted = total(statements, [self.terms(s).total + self.launches(s) for s in statements], n)
-        return np.where(fits(statements, self.device, n), predicted, np.inf)
+    def statement_seconds(self, statement: Inspection) -> Floats:
+        return self.terms(statement).total + self.launches(statement)
 
     def launches(self, statement: Inspection) -> Floats:
         """float64[m] seconds for starting the nest's parallel loop, counted with its first statement."""

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.analyzer.cpu import CpuInspection
-from pruner.analyzer.device import Device
-from pruner.analyzer.draft import DraftModel
+from pruner.analyzer.formula import FormulaDraft
 from pruner.analyzer.gpu import GpuInspection
 from pruner.analyzer.gpu_symbols import gpu_symbols
-from pruner.analyzer.inspection import Inspection, inspect, total
-from pruner.analyzer.penalties import fit, kept_penalties, utilisation
-from pruner.analyzer.resources import fits
+from pruner.analyzer.inspection import Inspection
+from pruner.analyzer.penalties import fit, utilisation
 from pruner.analyzer.symbols import Symbols, cpu_symbols
-from pruner.search.nest import Nest
-from pruner.search.population import Population
 
 Floats = NDArray[np.float64]
 
 
-class SymbolDraft(DraftModel):
+class SymbolDraft(FormulaDraft):
     """Pruner's equation 1: `sum over statements of S8 / (T_p * compute penalties) + S5 / (T_m * memory
     penalties)`, with T_p the device's peak and T_m the bandwidth of its global memory; on a CPU, of the
     shared memory that the program's data stay in: the outermost one, or a cache that holds them all.
@@ -32,26 +26,8 @@ class SymbolDraft(DraftModel):
             `l1_memory` is 1 for every program that TVM accepts: none takes more shared memory than there is.
     """
 
-    def __init__(
-        self,
-        *,
-        device: Device,
-        explored: int = 8000,
-        size: int = 512,
-        random: int = 32,
-        penalties: str = "all",
-    ) -> None:
-        super().__init__(device=device, explored=explored, size=size, random=random)
-        self.kept = kept_penalties(penalties)
-
-    def score(self, population: Population) -> Floats:
-        return self.seconds(population.space.nests(population), len(population))
-
-    def seconds(self, groups: Iterable[tuple[NDArray[np.int64], Nest]], n: int) -> Floats:
-        """float64[n] predicted seconds of the candidates in `groups`, as `Space.nests` yields them."""
-        statements = inspect(groups, self.device)
-        predicted = total(statements, [self.latency(self.symbols(s)) for s in statements], n)
-        return np.where(fits(statements, self.device, n), predicted, np.inf)
+    def statement_seconds(self, statement: Inspection) -> Floats:
+        return self.latency(self.symbols(statement))
 
     def symbols(self, statement: Inspection) -> Symbols:
         """The symbols of a batch of statements."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pytest
 from tvm.s_tir import Schedule
 
 from pruner.analyzer.device import Device, Level
+from pruner.analyzer.formula import FormulaDraft
 from pruner.search.nest import Nest
 from pruner.search.population import Population
 from pruner.search.space import Space
@@ -60,3 +62,9 @@ def replayed(population: Population, row: int) -> Schedule:
 def reference(population: Population, row: int) -> Nest:
     """The row's nest as read from the program TVM made."""
     return read_nest(replayed(population, row))
+
+
+def check_reference(model: FormulaDraft, rows: Population, rel: float) -> None:
+    """The scores of rows equal those of the programs that TVM makes of them."""
+    truth = model.seconds(((np.array([i]), reference(rows, i)) for i in range(len(rows))), len(rows))
+    assert model.score(rows) == pytest.approx(truth, rel=rel)

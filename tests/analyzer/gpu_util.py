@@ -10,10 +10,8 @@ from tvm.target import Target
 from pruner.analyzer.device import Device
 from pruner.analyzer.gpu import GpuInspection
 from pruner.analyzer.inspection import inspect
-from pruner.search.nest import Nest
 from pruner.search.population import UNUSED, Population
 from pruner.search.space import Space
-from pruner.search.tir_reader import read_nest
 from pruner.workload import load_task, make_task
 from tests.analyzer.gemm_relu import program
 
@@ -36,13 +34,6 @@ def sample(workload: str, n: int, seed: int = 0) -> Population:
         rows = space(workload).sample(2000, rng)
         parts.append(rows[space(workload).legal(rows)])
     return Population.concat(parts)[:n]
-
-
-def reference(population: Population, row: int) -> Nest:
-    """The row's nest as read from the program TVM made."""
-    found = population.space
-    sketch = found.sketches[int(population.sketch_ids[row])]
-    return read_nest(found.materialiser.replay(sketch.decided(population.decisions[row])))
 
 
 @cache
