@@ -3,52 +3,29 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 import pytest
 import tvm_ffi
-from tvm import te
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
-from tvm.script import tirx as T
 from tvm.target import Target
-from tvm.tirx import PrimFunc
 
-from pruner.errors import ConfigError, UntunableError
-from pruner.search import prepare as prepare_module
-from pruner.search.analysis import SketchAnalysis, UnsupportedSketch
+from pruner.errors import ConfigError
 from pruner.search.materialise import tune_context
-from pruner.search.nest import Nest
-from pruner.search.population import UNUSED, Population
-from pruner.search.sketch import CategoryGene, LocationGene, TileGene
+from pruner.search.population import Population
+from pruner.search.sketch import LocationGene, TileGene
 from pruner.search.space import Space
-from pruner.workload import load_task, make_task
+from tests.search.space_util import check_rows, space_of
 
-TARGET = Target({"kind": "llvm", "num-cores": 2})
 CUDA = Target("nvidia/nvidia-a100")
 FAMILIES = ("C1D", "C2D", "C3D", "DEP", "DIL", "GRP", "GMM", "T2D", "CBR", "TBG", "NRM", "SFM")
 ALL = [f"{family}/0" for family in FAMILIES]
 SLOW = pytest.mark.slow
 QUICK = ("GMM/0", "C2D/0", "SFM/0")
 WORKLOADS = [workload if workload in QUICK else pytest.param(workload, marks=SLOW) for workload in ALL]
-
-
-@cache
-def _space(workload: str, target: Target = TARGET) -> Space:
-    return Space.of(load_task(workload, target))
-
-
-def _matmul(n: int, m: int, k: int, dtype: str = "float32") -> PrimFunc:
-    a = te.placeholder((n, k), name="a", dtype=dtype)
-    b = te.placeholder((k, m), name="b", dtype=dtype)
-    r = te.reduce_axis((0, k), name="r")
-    return te.create_prim_func(
-        [a, b, te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")]
-    )
 
 
 def _stock_schedules(space: Space, n: int) -> list[Schedule]:
@@ -71,27 +48,9 @@ def _post_processed(space: Space, schedule: Schedule) -> IRModule | None:
     return schedule.mod
 
 
-def _check_rows(population: Population) -> None:
-    """Every row of the population is a possible row of its sketch."""
-    space = population.space
-    for index, sketch in enumerate(space.sketches):
-        rows = population.decisions[population.sketch_ids == index]
-        assert (rows[:, sketch.width :] == UNUSED).all()
-        for gene in sketch.genes:
-            if isinstance(gene, TileGene):
-                factors = rows[:, gene.start : gene.start + gene.parts]
-                assert (factors >= 1).all()
-                assert (factors.prod(axis=1) == gene.extent).all()
-                assert (factors[:, -1] <= gene.max_innermost).all()
-            elif isinstance(gene, CategoryGene):
-                assert np.isin(rows[:, gene.start], range(len(gene.values))).all()
-            else:
-                assert (rows[:, gene.start] >= -2).all()
-
-
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_sampled_mutated_and_crossed_rows_are_rows_of_the_space(workload: str) -> None:
-    space = _space(workload)
+    space = space_of(workload)
     rng = np.random.default_rng(0)
     rows = space.sample(2_000, rng)
     assert len(rows) == 2_000
@@ -99,13 +58,13 @@ def test_sampled_mutated_and_crossed_rows_are_rows_of_the_space(workload: str) -
     mutated = space.mutate(rows, rng)
     crossed = space.crossover(rows, mutated[rng.permutation(len(mutated))], rng)
     for population in (rows, mutated, crossed):
-        _check_rows(population)
+        check_rows(population)
     assert (mutated.decisions != rows.decisions).any(axis=1).mean() > 0.5
     assert (crossed.decisions != rows.decisions).any(axis=1).mean() > 0.2 / len(space.sketches)
 
 
 def test_crossover_takes_every_gene_whole_from_one_parent() -> None:
-    space = _space("GMM/0")
+    space = space_of("GMM/0")
     rng = np.random.default_rng(3)
     mothers, fathers = space.sample(1_000, rng), space.sample(1_000, rng)
     children = space.crossover(mothers, fathers, rng)
@@ -122,7 +81,7 @@ def test_crossover_takes_every_gene_whole_from_one_parent() -> None:
 
 
 def test_unique_keeps_the_first_of_equal_rows_in_order() -> None:
-    space = _space("GMM/0")
+    space = space_of("GMM/0")
     rows = space.sample(300, np.random.default_rng(0))
     doubled = Population.concat([rows, rows])[np.random.default_rng(1).permutation(600)]
     first: dict[bytes, int] = {}
@@ -135,7 +94,7 @@ def test_unique_keeps_the_first_of_equal_rows_in_order() -> None:
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_sampled_decisions_are_the_ones_tvm_uses(workload: str) -> None:
     """TVM repairs what it cannot do; of a resolved row there is nothing left to repair."""
-    space = _space(workload)
+    space = space_of(workload)
     rows = space.sample(60, np.random.default_rng(5))
     for sketch_id, row in zip(rows.sketch_ids, rows.decisions, strict=True):
         sketch = space.sketches[sketch_id]
@@ -145,12 +104,12 @@ def test_sampled_decisions_are_the_ones_tvm_uses(workload: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_stock_samples_survive_the_way_into_a_row_and_back(workload: str) -> None:
-    _check_stock_samples(_space(workload), 90 if workload not in QUICK else 30)
+    _check_stock_samples(space_of(workload), 90 if workload not in QUICK else 30)
 
 
 @pytest.mark.parametrize("workload", [*QUICK, "CBR/0"])
 def test_stock_samples_for_a_gpu_survive_too(workload: str) -> None:
-    space = _space(workload, CUDA)
+    space = space_of(workload, CUDA)
     assert all(space.supported)
     _check_stock_samples(space, 12)
 
@@ -171,7 +130,7 @@ def _check_stock_samples(space: Space, n: int) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_rows_survive_materialising_and_encoding(workload: str) -> None:
-    space = _space(workload)
+    space = space_of(workload)
     rows = space.sample(90 if workload not in QUICK else 30, np.random.default_rng(11))
     rows = rows[space.legal(rows)]
     for i, candidate in enumerate(rows):
@@ -179,7 +138,7 @@ def test_rows_survive_materialising_and_encoding(workload: str) -> None:
 
 
 def test_a_record_of_a_database_is_encoded() -> None:
-    space = _space("C2D/0")
+    space = space_of("C2D/0")
     rows = space.sample(1, np.random.default_rng(0))
     database = ms.database.MemoryDatabase()
     workload = database.commit_workload(space.task.mod)
@@ -190,7 +149,7 @@ def test_a_record_of_a_database_is_encoded() -> None:
 
 
 def test_decisions_that_do_not_fit_are_repaired_as_tvm_repairs_them() -> None:
-    space = _space("C2D/0")
+    space = space_of("C2D/0")
     sketch = space.sketches[0]
     rng = np.random.default_rng(2)
     for row in space.sample(60, rng).decisions:
@@ -208,8 +167,8 @@ def test_decisions_that_do_not_fit_are_repaired_as_tvm_repairs_them() -> None:
 
 
 def test_traces_of_another_program_and_undecided_ones_are_refused() -> None:
-    space = _space("GMM/0")
-    foreign = _space("C2D/0").sample(1, np.random.default_rng(0))[0].decided
+    space = space_of("GMM/0")
+    foreign = space_of("C2D/0").sample(1, np.random.default_rng(0))[0].decided
     with pytest.raises(ConfigError, match="none of the 3 sketches of GMM/0"):
         space.encode(foreign)
     with pytest.raises(ConfigError, match="tile factors are needed"):
@@ -221,11 +180,11 @@ def test_traces_of_another_program_and_undecided_ones_are_refused() -> None:
 
 
 def test_a_small_space_is_enumerated_with_every_program_tvm_samples() -> None:
-    space = _space("NRM/0")
+    space = space_of("NRM/0")
     rows = space.enumerate(int(space.size))
     assert space.enumerate(int(space.size) - 1) is None
     assert rows is not None
-    _check_rows(rows)
+    check_rows(rows)
     assert 0 < len(rows) <= space.size
     keys = [key.tobytes() for key in list(rows.keys())]
     assert len(set(keys)) == len(keys)
@@ -233,64 +192,11 @@ def test_a_small_space_is_enumerated_with_every_program_tvm_samples() -> None:
 
 
 def test_every_row_has_one_nest() -> None:
-    space = _space("SFM/0")
+    space = space_of("SFM/0")
     rows = space.sample(500, np.random.default_rng(0))
     groups = list(space.nests(rows))
     assert sorted(np.concatenate([index for index, _ in groups]).tolist()) == list(range(500))
     assert all(nest.rows == len(index) for index, nest in groups)
-
-
-def test_rows_of_a_sketch_that_arrays_cannot_express_go_the_slow_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing(SketchAnalysis):
-        def __init__(self, mod: IRModule, sketch: object, target: Target) -> None:
-            raise UnsupportedSketch("as a test")
-
-    fast = _space("GMM/0")
-    monkeypatch.setattr(prepare_module, "SketchAnalysis", Refusing)
-    slow = Space.of(fast.task)
-    assert slow.supported == (False, False, False)
-    rows = slow.sample(20, np.random.default_rng(0))
-    _check_rows(slow.mutate(rows, np.random.default_rng(0)))
-    assert slow.legal(rows).all()
-    expected: dict[int, list[int]] = {}
-    for index, nest in fast.nests(Population(fast, rows.sketch_ids, rows.decisions)):
-        for position, row in enumerate(index.tolist()):
-            extents = [loop.extent for statement in nest.statements for loop in statement.loops]
-            expected[row] = [int(e if isinstance(e, int) else e[position]) for e in extents]
-    found = {
-        int(index[0]): [loop.extent for statement in nest.statements for loop in statement.loops]
-        for index, nest in slow.nests(rows)
-    }
-    assert found == expected
-    assert slow.slow_rows == 20
-    assert slow.encode(rows[3].decided).keys()[0].tobytes() == rows.keys()[3].tobytes()
-
-
-def test_a_sketch_that_turns_out_inexpressible_goes_the_slow_way_from_then_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Late(SketchAnalysis):
-        made = False
-
-        def nests(self, decisions: np.ndarray) -> Iterator[tuple[np.ndarray, Nest]]:
-            for turn, group in enumerate(super().nests(decisions)):
-                if self.made and len(decisions) > 64 and turn == 1:
-                    raise UnsupportedSketch("as a test")
-                yield group
-
-    monkeypatch.setattr(prepare_module, "SketchAnalysis", Late)
-    space = Space.of(load_task("C1D/0", TARGET))
-    assert all(space.supported)
-    monkeypatch.setattr(Late, "made", True)
-    rows = space.sample(400, np.random.default_rng(0))
-    rows = rows[rows.sketch_ids == 0]
-    assert len(rows) > 64
-    assert sorted(np.concatenate([i for i, _ in space.nests(rows[:60])]).tolist()) == list(range(60))
-    assert space.slow_rows == 0
-    indices = [index for index, _ in space.nests(rows)]
-    assert sorted(np.concatenate(indices).tolist()) == list(range(len(rows)))
-    assert space.supported == (False, True, True)
-    assert space.slow_rows == len(rows)
 
 
 SAME_SEED = """
@@ -313,73 +219,3 @@ def test_the_same_seed_gives_the_same_rows_in_two_processes() -> None:
     first, second = (process.communicate()[0].split() for process in running)
     assert first == second
     assert len(set(first)) == 2
-
-
-@T.prim_func
-def without_blocks(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
-    for i in range(4):
-        y[i] = x[i]
-
-
-def _elementwise(*shape: int, dtype: str = "float32") -> PrimFunc:
-    x = te.placeholder(shape, name="x", dtype=dtype)
-    return te.create_prim_func([x, te.compute(shape, lambda *i: x(*i) + x(*i), name="y")])
-
-
-def _constant(*shape: int) -> PrimFunc:
-    x = te.placeholder(shape, name="x")
-    return te.create_prim_func([x, te.compute(shape, lambda *i: T.float32(1.0), name="y")])
-
-
-def _self_matmul() -> PrimFunc:
-    x = te.placeholder((32, 32), name="x")
-    r = te.reduce_axis((0, 32), name="r")
-    return te.create_prim_func(
-        [x, te.compute((32, 32), lambda i, j: te.sum(x[i, r] * x[r, j], axis=r), name="y")]
-    )
-
-
-@pytest.mark.parametrize(
-    ("program", "said"),
-    [
-        (_matmul(0, 8, 8), "zero times"),
-        (_matmul(8, 8, 0), "zero times"),
-        (_elementwise(0, 4), "zero times"),
-        (_elementwise(1), "leave it as it is"),
-        (without_blocks, "not written in blocks"),
-    ],
-)
-def test_programs_without_a_choice_are_untunable(program: PrimFunc, said: str) -> None:
-    with pytest.raises(UntunableError, match=said):
-        Space.of(make_task(program, TARGET, "odd"))
-
-
-def test_a_target_without_schedule_rules_is_one_message() -> None:
-    with pytest.raises(ConfigError, match="no schedule rules"):
-        Space.of(make_task(_elementwise(8), Target({"kind": "ext_dev"}), "odd"))
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        _matmul(127, 131, 13),
-        _matmul(1, 1, 1),
-        _matmul(1, 1000, 64),
-        _matmul(4, 4, 2048),
-        _matmul(1, 1, 4096),
-        _matmul(64, 64, 64, "uint8"),
-        _matmul(64, 64, 64, "int32"),
-        _self_matmul(),
-        _constant(16, 16),
-        _elementwise(64, 64),
-        _elementwise(64, 64, dtype="uint8"),
-    ],
-)
-def test_odd_programs_can_be_drawn_changed_and_materialised(program: PrimFunc) -> None:
-    space = Space.of(make_task(program, TARGET, "odd"))
-    rng = np.random.default_rng(0)
-    rows = space.mutate(space.sample(10, rng), rng)
-    _check_rows(rows)
-    assert sum(len(index) for index, _ in space.nests(rows)) == 10
-    for candidate in rows[space.legal(rows)]:
-        assert space.encode(candidate.materialise().trace).keys()[0].tobytes() == candidate.key
