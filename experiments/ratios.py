@@ -66,8 +66,10 @@ def races(blocks: Sequence[Block], ours: str, opponent: Opponent) -> dict[tuple[
     found = {}
     for workload in dict.fromkeys(block.workload for block in blocks):
         same = [block for block in blocks if block.workload == workload]
-        leader = opponent.leader(same)
+        best = opponent.leader(same)
         for block in same:
+            # Where that arm failed, the opponent is what it has there: no block is lost to a failure.
+            leader = best if best is not None and block.curve(best) else opponent.leader([block])
             one = race(block, ours, opponent, leader) if leader is not None else None
             if one is not None:
                 found[workload, block.seed] = one

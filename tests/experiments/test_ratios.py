@@ -75,6 +75,16 @@ def test_where_one_of_two_is_missing_the_other_is_the_opponent():
     assert races([block("GMM/2", 0, {"pruner": OURS, "stock": SLOW})], "pruner", BOTH) == {}
 
 
+def test_a_block_where_the_leader_failed_is_raced_against_the_other():
+    slower = [(10, 10.0, 60.0)]
+    whole = block("GMM/2", 0, {"pruner": OURS, "metaschedule_10": slower, "metaschedule_64": SLOW})
+    half = block("GMM/2", 1, {"pruner": OURS, "metaschedule_10": slower})
+    found = races([whole, half], "pruner", BOTH)
+    assert [one.leader for one in found.values()] == ["metaschedule_64", "metaschedule_10"]
+    # Ours is below 60 us at its second point, after 8 s.
+    assert found["GMM/2", 1].seconds == 10 / 8
+
+
 def made_up():
     halved = [(trial, seconds / 2, us) for trial, seconds, us in SLOW]
     blocks = [
