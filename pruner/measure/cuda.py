@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _LAUNCH = Op.get("tirx.call_ffi_kernel")
 _DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 # Without it, TVM would compile and load the code where it finds a CUDA driver.
 _SOURCE_ONLY = "TVM_COMPILE_FORCE_FALLBACK"
+# That is a setting of the process: of two threads that set it at once, one would leave it set.
+_setting = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class Generated:
 
 
 def generate(mod: IRModule, target: Target) -> Generated:
-    """What TVM's own build generates. mod: one scheduled function called `main`; target: a cuda target.
+    """What TVM's own build generates; several threads may ask at once. mod: one scheduled function called
+    `main`; target: a cuda target.
 
     Raises CompileError when TVM cannot generate it, or a launch depends on more than constants.
     """
@@ -139,12 +143,13 @@ def _buffer(data: Any) -> Any:
 
 @contextmanager
 def _source_only() -> Iterator[None]:
-    before = os.environ.get(_SOURCE_ONLY)
-    os.environ[_SOURCE_ONLY] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_SOURCE_ONLY]
-        else:
-            os.environ[_SOURCE_ONLY] = before
+    with _setting:
+        before = os.environ.get(_SOURCE_ONLY)
+        os.environ[_SOURCE_ONLY] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_SOURCE_ONLY]
+            else:
+                os.environ[_SOURCE_ONLY] = before

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -110,3 +112,11 @@ def with_a_number(A: T.Buffer((4, 32), "float32"), C: T.Buffer((4, 32), "float32
 def test_launches_that_depend_on_more_than_constants_are_refused(program, said):
     with pytest.raises(CompileError, match=said):
         generate(IRModule({"main": program.with_attr("global_symbol", "main")}), A100)
+
+
+def test_several_threads_generate_at_once_and_leave_the_process_as_it_was(cuda_programs):
+    before = dict(os.environ)
+    with ThreadPoolExecutor(4) as pool:
+        sources = list(pool.map(lambda _: generate(cuda_programs.shared(), A100).source, range(40)))
+    assert len(set(sources)) == 1
+    assert dict(os.environ) == before
