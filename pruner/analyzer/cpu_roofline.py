@@ -24,7 +24,8 @@ class Costs:
     its register and comes back. lane: a scalar load put into a vector, or taken out for a store. branch: a
     padding test on the way to an operand. loop: closing an iteration. divide: a vector division. call: of
     libm, for one element. straight: what LLVM loses when it must find vectors in straight-line code, as a
-    factor. window: vector operations that the core looks ahead.
+    factor. found: what a vector loop of LLVM's own loses, which it makes in some programs only, as a factor.
+    window: vector operations that the core looks ahead.
     """
 
     latency: float = 4.0
@@ -37,6 +38,7 @@ class Costs:
     divide: float = 8.0
     call: float = 20.0
     straight: float = 1.5
+    found: float = 1.3
     window: float = 128.0
 
 
@@ -78,7 +80,7 @@ def _cycles(statement: CpuInspection, device: Device, kept: frozenset[str], cost
         pipes = np.hypot(cost.load * loads, cost.store * stores)
         spills = cost.lane * tile.lanes * tile.gathered
         if statement.reducing:
-            spills = spills + cost.spill * tile.spilled
+            spills = spills + cost.spill * (tile.spilled + tile.reloaded)
     chain, idle, factor = np.full_like(moved, operation), np.zeros_like(moved), np.ones_like(moved)
     if "l1_compute" in kept:
         if statement.reducing:
@@ -90,7 +92,7 @@ def _cycles(statement: CpuInspection, device: Device, kept: frozenset[str], cost
         idle = np.where(tile.local, 0.0, idle)
         if ops.get("select"):
             idle = idle + cost.branch * (tile.loads if statement.reducing else 1.0 / tile.vectors)
-        factor = np.where(tile.straight, cost.straight, 1.0)
+        factor = np.where(tile.straight, cost.straight, np.where(tile.own, cost.found, 1.0))
     cycles = runs * (np.hypot(chain, pipes) + spills + idle) * factor
     return np.asarray(cycles + instances * cost.call * _calls(ops))
 

@@ -42,6 +42,8 @@ class RegisterTile:
     loads: registers loaded per vector operation, `gathered` those that need a load per lane.
     scattered: a store per lane.
     spilled: share of the accumulators that find no register.
+    reloaded: operands per vector operation that straight-line code of S2 finds no register for until it
+        meets them again.
     body: vector operations in one iteration of the innermost loop that remains.
     local: a copy into an intermediate so small that it is unrolled and held in registers.
     """
@@ -62,6 +64,7 @@ class RegisterTile:
     gathered: Floats
     scattered: Bools
     spilled: Floats
+    reloaded: Floats
     body: Floats
     local: Bools
 
@@ -121,9 +124,10 @@ def register_tile(
     spilled = np.where(unrolled3, np.maximum(held - usable, 0) / held, 0)
     spilled = np.where(promoted, spilled / r1, spilled)
 
-    loads, gathered, scattered = _operands(
+    loads, gathered, scattered, again = _operands(
         touched, strides, spans, rest, walked, along, vectors, (tile, wide), unrolled2, registers
     )
+    reloaded = np.where(unrolled2 & (s2 > 1), np.maximum(again - usable, 0.0) / (wide * r1), 0.0)
     body = np.where(unrolled1, np.where(unrolled2, wide * r1, tile * r1), np.where(unrolled3, tile, vectors))
     home = batch.homes[len(batch.statement.reads)]
     inner = vectors.copy()
@@ -147,6 +151,7 @@ def register_tile(
         gathered=gathered,
         scattered=scattered,
         spilled=spilled,
+        reloaded=reloaded,
         body=body,
         local=local & (not batch.statement.reduces),
     )
@@ -233,12 +238,13 @@ def _operands(
     tiles: tuple[Floats, Floats],
     unrolled2: Bools,
     registers: int,
-) -> tuple[Floats, Floats, Bools]:
-    """Registers loaded per vector operation, those of them gathered, and whether the output is scattered."""
+) -> tuple[Floats, Floats, Bools, Floats]:
+    """Registers loaded per vector operation, those of them gathered, whether the output is scattered, and the
+    registers that a turn of S2 loads and a later turn needs again."""
     m = rest.shape[1]
     levels = [level for level in range(len(rest)) if walked[level].any()]
     vectorised = walked.any(axis=0)
-    narrow, wide, gathers = [], [], []
+    narrow, wide, gathers, again = [], [], [], []
     for moves, stride in zip(touched.moves, strides, strict=True):
         still, even = np.ones(m, dtype=bool), np.ones(m, dtype=bool)
         for level in levels:
@@ -250,12 +256,17 @@ def _operands(
             if moves[level]:
                 distinct = distinct * rest[level]
         narrow.append(distinct)
+        turn = np.prod(rest[[level for level in spans["R1"] if moves[level]]], axis=0) * distinct
+        met = np.zeros(m, dtype=bool)
         for level in spans["S2"]:
             if moves[level]:
                 distinct = distinct * rest[level]
+            else:
+                met |= rest[level] > 1
         wide.append(distinct)
+        again.append(np.where(met, turn, 0.0))
         gathers.append(~even)
-    loads, gathered = np.zeros(m), np.zeros(m)
+    loads, gathered, needed = np.zeros(m), np.zeros(m), np.zeros(m)
     if touched.operands:
         least = np.min(wide[: touched.operands], axis=0)
         shared = unrolled2 & (tiles[1] + least <= registers)
@@ -263,4 +274,5 @@ def _operands(
             load = np.where(shared, wide[i] / tiles[1], narrow[i] / tiles[0])
             loads += load
             gathered += np.where(gathers[i], load, 0.0)
-    return loads, gathered, gathers[-1]
+            needed += again[i]
+    return loads, gathered, gathers[-1], needed

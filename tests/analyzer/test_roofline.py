@@ -64,6 +64,15 @@ def test_accumulators_stay_in_registers_when_the_loops_between_are_unrolled() ->
     assert spilled.kept[0] == 1
 
 
+def test_operands_that_a_later_turn_needs_again_take_registers() -> None:
+    # Straight-line code of two turns along j, each 4 rows, one vector, some steps of k: both read the same
+    # 4 elements a step of the first operand; of 16 registers, 13 hold values.
+    for steps, needed in ((2, 0), (4, 16 - 13), (8, 32 - 13)):
+        tile = product(tiled([4, 8, 1, 4], [2, 4, 2, 8], [128 // steps, steps], unroll=3)).tile
+        assert tile.unrolled[2, 0]
+        assert tile.reloaded[0] == pytest.approx(needed / (2 * 4 * steps))
+
+
 def test_imbalance_and_launch_depend_on_the_cores() -> None:
     one = tiled([1, 1, 32, 4], [1, 1, 16, 8], [16, 8])
     two = tiled([2, 1, 16, 4], [1, 1, 16, 8], [16, 8])
