@@ -8,6 +8,7 @@ for small bodies, by LLVM.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -244,7 +245,7 @@ def _operands(
     m = rest.shape[1]
     levels = [level for level in range(len(rest)) if walked[level].any()]
     vectorised = walked.any(axis=0)
-    narrow, wide, gathers, again = [], [], [], []
+    narrow, wide, gathers = [], [], []
     for moves, stride in zip(touched.moves, strides, strict=True):
         still, even = np.ones(m, dtype=bool), np.ones(m, dtype=bool)
         for level in levels:
@@ -256,17 +257,12 @@ def _operands(
             if moves[level]:
                 distinct = distinct * rest[level]
         narrow.append(distinct)
-        turn = np.prod(rest[[level for level in spans["R1"] if moves[level]]], axis=0) * distinct
-        met = np.zeros(m, dtype=bool)
         for level in spans["S2"]:
             if moves[level]:
                 distinct = distinct * rest[level]
-            else:
-                met |= rest[level] > 1
         wide.append(distinct)
-        again.append(np.where(met, turn, 0.0))
         gathers.append(~even)
-    loads, gathered, needed = np.zeros(m), np.zeros(m), np.zeros(m)
+    loads, gathered, again = np.zeros(m), np.zeros(m), np.zeros(m)
     if touched.operands:
         least = np.min(wide[: touched.operands], axis=0)
         shared = unrolled2 & (tiles[1] + least <= registers)
@@ -274,5 +270,14 @@ def _operands(
             load = np.where(shared, wide[i] / tiles[1], narrow[i] / tiles[0])
             loads += load
             gathered += np.where(gathers[i], load, 0.0)
-            needed += again[i]
-    return loads, gathered, gathers[-1], needed
+        if spans["S2"] and unrolled2.any():
+            for i in range(touched.operands):
+                again += _met_again(narrow[i], touched.moves[i], spans, rest)
+    return loads, gathered, gathers[-1], again
+
+
+def _met_again(narrow: Floats, moves: Sequence[bool], spans: dict[str, list[int]], rest: Floats) -> Floats:
+    """Registers of an operand that one turn of S2 loads and another needs again; narrow: those of a step."""
+    still = [level for level in spans["S2"] if not moves[level]]
+    steps = [level for level in spans["R1"] if moves[level]]
+    return np.where((rest[still] > 1).any(axis=0), narrow * np.prod(rest[steps], axis=0), 0.0)
