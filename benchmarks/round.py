@@ -25,7 +25,7 @@ def main(workload: str = "C2D/1") -> None:
     """Prints the table."""
     folder = Path(tempfile.mkdtemp(prefix="round-"))
     start = time.time()
-    command = [sys.executable, "-m", "pruner.cli", "tune", f"workload={workload}", "trials=40"]
+    command = [sys.executable, "-m", "pruner", "tune", f"workload={workload}", "trials=40"]
     process = subprocess.Popen([*command, f"work_dir={folder / 'run'}"], stdout=subprocess.DEVNULL)
     first_s = None
     while process.poll() is None:

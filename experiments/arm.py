@@ -26,6 +26,7 @@ from pruner.errors import ConfigError, PrunerError
 from pruner.records.journal import NAME, Contents, Journal
 
 TUNE = "experiments.tuning"
+UNTIMED = "pruner.measure.compile.CompileMeasurer"
 _LAST_LINES = 8
 _FORM = "give overrides: [key=value, ...]"
 _THE_STUDYS = ("workload", "seed", "trials", "work_dir")
@@ -68,14 +69,17 @@ class Arm:
 
 
 def check_overrides(overrides: Sequence[str]) -> None:
-    """Raises ConfigError for overrides that `pruner tune` does not take, or that are the study's to set."""
+    """Raises ConfigError for overrides that `pruner tune` does not take, that are the study's to set, or that
+    leave a study nothing to compare."""
     own = [item.key_or_group for item in parse(overrides) if item.key_or_group in _THE_STUDYS]
     if own:
         raise ConfigError(
             f"overrides hold {own[0]}, which is the same for all arms of a block: leave it out, and give the "
             "study's own setting."
         )
-    compose(["workload=GMM/0", *overrides])
+    cfg = compose(["workload=GMM/0", *overrides])
+    if cfg.measure.get("_target_") == UNTIMED:
+        raise ConfigError("overrides hold measure=compile, which times nothing: an arm must time programs.")
 
 
 class ArmError(PrunerError):

@@ -132,7 +132,3 @@ def _option_settings(path: Path) -> str:
     lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
     settings = [line for line in lines if line and not line.startswith(("_target_: pruner", "name:"))]
     return f"  ({', '.join(settings)})" if settings else ""
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -27,7 +27,7 @@ from pruner.workload import load_task
 def command(tmp_path, *words):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(
-        [sys.executable, "-m", "pruner.cli", "tune", "workload=GMM/0", *words],
+        [sys.executable, "-m", "pruner", "tune", "workload=GMM/0", *words],
         cwd=tmp_path,
         env=env,
         stdout=subprocess.PIPE,

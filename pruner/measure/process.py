@@ -54,16 +54,21 @@ class Worker:
         self.busy = True  # until it says that it is ready
         self.alive = True
         self.has_reference = False
-        self.process = subprocess.Popen(
-            child.command("pruner.measure.worker", str(theirs.fileno()), self._folder),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-            env=child.environment(setup.threads),
-        )
-        theirs.close()
+        try:
+            self.process = subprocess.Popen(
+                child.command("pruner.measure.worker", str(theirs.fileno()), self._folder),
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env=child.environment(setup.threads),
+            )
+        except OSError:  # no memory, or too many processes
+            self._release()
+            raise
+        finally:
+            theirs.close()
         self._write(("start", setup.mod, setup.target, asdict(setup.rule)))
 
     @property
@@ -105,6 +110,9 @@ class Worker:
             # The whole session: a compiler that it started too.
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self._release()
+
+    def _release(self) -> None:
         remove_folder(self._folder)
         self.connection.close()
         self._log.close()

@@ -46,6 +46,7 @@ def test_an_arm_of_ones_own_is_a_file(tmp_path):
         ("program: nowhere.to.be.found", "no module nowhere"),
         ("overrides: [trials=3]", "trials, which is the same for all arms"),
         ("overrides: ['work_dir=here']", "work_dir"),
+        ("overrides: [measure=compile]", "times nothing"),
     ],
 )
 def test_an_arm_that_cannot_be_used_is_refused(tmp_path, text, message):

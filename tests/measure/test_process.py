@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
 
 import psutil
+import pytest
 from tvm.ir import save_json
+
+from pruner.measure.process import Worker, WorkerSetup
+from pruner.measure.timing import TimingRule
 
 _PARENT = """
     import sys, time
@@ -53,3 +58,16 @@ def test_a_worker_ends_with_its_parent_even_while_compiling(programs, tmp_path):
     finally:
         parent.kill()
         parent.wait()
+
+
+def test_a_worker_that_cannot_be_started_leaves_nothing(monkeypatch, tmp_path):
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    opened = psutil.Process().num_fds()
+    with pytest.raises(BlockingIOError):
+        Worker(WorkerSetup("", "", 1, TimingRule()))
+    assert list(tmp_path.iterdir()) == []
+    assert psutil.Process().num_fds() == opened
