@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 def origin(study: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """Which machine, command and commit made a table: `machine` is the fingerprint of this device (CPU model,
-    cores, vector flags, TVM and LLVM), `commit` is null outside a clone, `versions` those of the packages."""
+    """Which machine, command and commit made a table: `machine` is the fingerprint of its CPU (model, cores,
+    vector flags, TVM and LLVM) and of its GPU, if it has one, `commit` is null outside a clone, `versions`
+    those of the packages."""
     from pruner.analyzer.device import Device
+    from pruner.measure import gpu
     from pruner.records.versions import versions
 
     return {
-        "machine": Device.auto().fingerprint,
+        "machine": "; ".join(filter(None, [Device.auto().fingerprint, gpu.fingerprint()])),
         "command": shlex.join(["python", "-m", f"experiments.{study}", *arguments]),
         "commit": commit(),
         "versions": versions(),
