@@ -104,7 +104,10 @@ def reach(batch: StatementBatch, loops: tuple[Loop, ...], extents: Floats, trans
         last = np.zeros((depth + 1, m), dtype=np.int64)
         np.maximum.accumulate(np.where(refetched, levels[1:], 0), axis=0, out=last[1:])
         weight = 2.0 if i >= len(operands) and (statement.has_init or statement.reduces) else 1.0
-        fetched += weight * bytes_ * outer[last, each]
+        # Turns of that last loop that overlap, the windows of a convolution, load what is new alone.
+        sweep = np.maximum(last - 1, 0)
+        overlapped = np.where(last > 0, bytes_[sweep, each] * outer[sweep, each], np.inf)
+        fetched += weight * np.minimum(bytes_ * outer[last, each], overlapped)
         lines += bytes_
         elements.append(touched)
         moves.append(moved)

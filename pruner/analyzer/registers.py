@@ -8,7 +8,6 @@ for small bodies, by LLVM.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +15,11 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.codegen import Rewrite
 from pruner.analyzer.footprints import Reach
+from pruner.analyzer.operands import InnerCode, operands
 from pruner.analyzer.roles import ROLES, Roles
 from pruner.analyzer.statements import StatementBatch
-from pruner.search.nest import Access, Floor, Loop
+from pruner.analyzer.strides import Strides
+from pruner.search.nest import Loop
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -86,7 +87,7 @@ def register_tile(
     depth, m = extents.shape
     pragma = np.where(batch.unrolls, batch.unroll, 0).astype(np.float64)
     limit = np.maximum(pragma, LLVM_UNROLL)
-    strides = [_Strides(access, loops, m) for access in touched.accesses]
+    strides = [Strides(access, loops, m) for access in touched.accesses]
 
     vector = np.zeros((depth, m), dtype=bool)
     positions = [batch.statement.loops.index(loop) for loop in loops]
@@ -125,16 +126,17 @@ def register_tile(
     spilled = np.where(unrolled3, np.maximum(held - usable, 0) / held, 0)
     spilled = np.where(promoted, spilled / r1, spilled)
 
-    loads, gathered, scattered, again = _operands(
-        touched, strides, spans, rest, walked, along, vectors, (tile, wide), unrolled2, registers
-    )
-    reloaded = np.where(unrolled2 & (s2 > 1), np.maximum(again - usable, 0.0) / (wide * r1), 0.0)
+    whole = promoted & (r0_run == span("R0")) & (wide * r1 * r0_run <= body_limit)
+    straight = _outermost(spans, depth, {"S3": unrolled3, "R1": unrolled1, "S2": unrolled2, "R0": whole})
+    inner = InnerCode(rest, spans, walked, along, vectors, length, tile, wide, held, unrolled2, straight)
+    read = operands(touched, strides, inner, registers)
+    reloaded = np.where(unrolled2 & (s2 > 1), np.maximum(read.again - usable, 0.0) / (wide * r1), 0.0)
     body = np.where(unrolled1, np.where(unrolled2, wide * r1, tile * r1), np.where(unrolled3, tile, vectors))
     home = batch.homes[len(batch.statement.reads)]
-    inner = vectors.copy()
+    body_at_home = vectors.copy()
     for level, position in enumerate(positions):
-        inner = np.where(position >= home, inner * rest[level], inner)
-    local = (home > 0) & (inner <= limit) & (inner <= LLVM_UNROLL)
+        body_at_home = np.where(position >= home, body_at_home * rest[level], body_at_home)
+    local = (home > 0) & (body_at_home <= limit) & (body_at_home <= LLVM_UNROLL)
     return RegisterTile(
         lanes=length / vectors,
         vectors=vectors,
@@ -148,9 +150,9 @@ def register_tile(
         promoted=promoted,
         unrolled=np.array([unrolled3, unrolled1, unrolled2]),
         chains=chains,
-        loads=loads,
-        gathered=gathered,
-        scattered=scattered,
+        loads=read.loads,
+        gathered=read.gathered,
+        scattered=read.scattered,
         spilled=spilled,
         reloaded=reloaded,
         body=body,
@@ -158,39 +160,12 @@ def register_tile(
     )
 
 
-class _Strides:
-    """Elements an access moves per step of each loop, worked out when asked for; NaN where a floor term
-    makes the steps uneven."""
-
-    def __init__(self, access: Access, loops: tuple[Loop, ...], m: int) -> None:
-        self._access, self._loops, self._m = access, loops, m
-        self._floors = any(isinstance(term, Floor) for index in access.index for term in index.terms)
-        self._known: dict[int, Floats] = {}
-
-    def __getitem__(self, level: int) -> Floats:
-        if level not in self._known:
-            access, loop = self._access, self._loops[level]
-            stride = np.broadcast_to(np.asarray(access.stride(loop), dtype=np.float64), self._m)
-            if self._floors and access.indexed_by(loop):
-                # In step with its stride the loop reaches as many elements as it has iterations.
-                span = np.asarray(access.footprint([loop]), dtype=np.float64)
-                steady = np.where(stride == 0, 1, np.subtract(loop.extent, 1) * np.abs(stride) + 1)
-                stride = np.where((span != steady) & (stride < 2), np.nan, stride)
-            self._known[level] = stride
-        return self._known[level]
-
-    def even(self, level: int) -> Bools:
-        """Whether the access stands still or walks to the next element."""
-        stride = self[level]
-        return np.asarray((stride == 0) | (stride == 1))
-
-
 def _loop_vectorised(
     batch: StatementBatch,
     loops: tuple[Loop, ...],
     extents: Floats,
     code: Rewrite,
-    strides: list[_Strides],
+    strides: list[Strides],
     limit: Floats,
 ) -> tuple[Bools, Floats]:
     """`depth x m`, the loop LLVM vectorises where TVM did not: the innermost one that walks the output
@@ -228,56 +203,11 @@ def _streak(extents: Floats, body: Floats, limit: Floats) -> Floats:
     return total
 
 
-def _operands(
-    touched: Reach,
-    strides: list[_Strides],
-    spans: dict[str, list[int]],
-    rest: Floats,
-    walked: Bools,
-    along: NDArray[np.int64],
-    vectors: Floats,
-    tiles: tuple[Floats, Floats],
-    unrolled2: Bools,
-    registers: int,
-) -> tuple[Floats, Floats, Bools, Floats]:
-    """Registers loaded per vector operation, those of them gathered, whether the output is scattered, and the
-    registers that a turn of S2 loads and a later turn needs again."""
-    m = rest.shape[1]
-    levels = [level for level in range(len(rest)) if walked[level].any()]
-    vectorised = walked.any(axis=0)
-    narrow, wide, gathers = [], [], []
-    for moves, stride in zip(touched.moves, strides, strict=True):
-        still, even = np.ones(m, dtype=bool), np.ones(m, dtype=bool)
-        for level in levels:
-            here = vectorised & (along == level)
-            still &= ~here | (stride[level] == 0)
-            even &= ~here | stride.even(level)
-        distinct = np.where(still, 1.0, vectors)
-        for level in spans["S3"]:
-            if moves[level]:
-                distinct = distinct * rest[level]
-        narrow.append(distinct)
-        for level in spans["S2"]:
-            if moves[level]:
-                distinct = distinct * rest[level]
-        wide.append(distinct)
-        gathers.append(~even)
-    loads, gathered, again = np.zeros(m), np.zeros(m), np.zeros(m)
-    if touched.operands:
-        least = np.min(wide[: touched.operands], axis=0)
-        shared = unrolled2 & (tiles[1] + least <= registers)
-        for i in range(touched.operands):
-            load = np.where(shared, wide[i] / tiles[1], narrow[i] / tiles[0])
-            loads += load
-            gathered += np.where(gathers[i], load, 0.0)
-        if spans["S2"] and unrolled2.any():
-            for i in range(touched.operands):
-                again += _met_again(narrow[i], touched.moves[i], spans, rest)
-    return loads, gathered, gathers[-1], again
-
-
-def _met_again(narrow: Floats, moves: Sequence[bool], spans: dict[str, list[int]], rest: Floats) -> Floats:
-    """Registers of an operand that one turn of S2 loads and another needs again; narrow: those of a step."""
-    still = [level for level in spans["S2"] if not moves[level]]
-    steps = [level for level in spans["R1"] if moves[level]]
-    return np.where((rest[still] > 1).any(axis=0), narrow * np.prod(rest[steps], axis=0), 0.0)
+def _outermost(spans: dict[str, list[int]], depth: int, unrolled: dict[str, Bools]) -> NDArray[np.int64]:
+    """int64[m], the depth at which straight-line code begins; unrolled: whether a role's loops and all inside
+    them are."""
+    begins = np.full(len(unrolled["S3"]), depth)
+    for role, here in unrolled.items():
+        if spans[role]:
+            begins = np.where(here, np.minimum(begins, spans[role][0]), begins)
+    return begins

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tvm import te
 from tvm.s_tir import Schedule
 
 from pruner.analyzer.device import Device, Level
@@ -14,7 +15,7 @@ from pruner.search.nest import Nest
 from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.search.tir_reader import read_nest
-from pruner.workload import load_task, resolve_target
+from pruner.workload import load_task, make_task, resolve_target
 
 TARGET, _ = resolve_target({"kind": "llvm", "num-cores": 4}, 4)
 
@@ -44,6 +45,15 @@ ALL = (*FAST, "C1D/0", "C3D/0", "DEP/0", "DIL/0", "GRP/0", "T2D/0", "SFM/0")
 @cache
 def space(workload: str) -> Space:
     return Space.of(load_task(workload, TARGET))
+
+
+@cache
+def windows() -> Space:
+    """Every channel has its own filter of five taps."""
+    a, w = te.placeholder((68, 32), name="A"), te.placeholder((5, 32), name="W")
+    k = te.reduce_axis((0, 5), name="k")
+    out = te.compute((64, 32), lambda i, c: te.sum(a[i + k, c] * w[k, c], axis=k), name="C")
+    return Space.of(make_task(te.create_prim_func([a, w, out]), TARGET, "windows"))
 
 
 def sample(workload: str, n: int, seed: int = 0) -> Population:

@@ -8,7 +8,8 @@ import pytest
 from pruner.analyzer.footprints import inputs, reach, widths_by_depth
 from pruner.analyzer.statements import StatementBatch, batches
 from pruner.search.nest import Access, Loop, Statement
-from tests.analyzer.analyzer_util import ALL, FAST, reference, sample
+from pruner.search.population import UNUSED, Population
+from tests.analyzer.analyzer_util import ALL, FAST, reference, sample, windows
 
 LINE = 64
 
@@ -109,3 +110,18 @@ def test_traffic_of_a_matrix_product_by_hand() -> None:
         assert all((more >= less - 1e-6).all() for more, less in itertools.pairwise(sizes))
         seen += len(batch)
     assert seen > 30
+
+
+def test_overlapping_windows_are_fetched_once() -> None:
+    """64 positions one after another, each with five taps of 32 channels: the next one needs one new tap."""
+    space = windows()
+    sketch = space.sketches[-1]  # without a copy of the output
+    row = np.full((1, space.width), UNUSED)
+    row[0, : sketch.width] = [64, 1, 1, 1, 1, 1, 1, 32, 1, 5, 0]
+    rows = Population(space, np.array([len(space.sketches) - 1]), row)
+    (batch,) = batches(space.nests(rows))
+    found = reach(batch, *batch.live_loops(), transaction=4)
+    one = 4 * (5 * 32 + 5 * 32 + 32)
+    assert found.traffic(one) == pytest.approx(4 * (68 * 32 + 5 * 32 + 2 * 64 * 32))
+    # Where not even one position's taps stay, every one of them is loaded anew.
+    assert found.traffic(one - 4) > 4 * 64 * 5 * 32
