@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.cpu import CpuInspection
 from pruner.analyzer.device import Device
+from pruner.analyzer.registers import RegisterTile
 from pruner.analyzer.terms import Terms
 
 Floats = NDArray[np.float64]
+
+# Lines that a set of the L1 cache holds, in most cores.
+_WAYS = 8
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,12 @@ class Costs:
     latency: of a dependent multiply-add. load, store: a vector register. spill: an accumulator that leaves
     its register and comes back. lane: a scalar load put into a vector, or taken out for a store. branch: a
     padding test on the way to an operand. loop: closing an iteration. divide: a vector division. call: of
-    libm, for one element. straight: what LLVM loses when it must find vectors in straight-line code, as a
-    factor. found: what a vector loop of LLVM's own loses, which it makes in some programs only, as a factor.
-    window: vector operations that the core looks ahead.
+    libm, for one element. window: vector operations that the core looks ahead. crowd: an accumulator in a
+    set of the L1 cache that is overfull.
+
+    Factors: straight: what LLVM loses when it must find vectors in straight-line code, `long` statements of
+    it; longer code loses in proportion. found: what a vector loop of LLVM's own loses, which it makes in some
+    programs only, and around more than `body` statements in few: then twice as much.
     """
 
     latency: float = 4.0
@@ -37,9 +44,12 @@ class Costs:
     loop: float = 0.5
     divide: float = 8.0
     call: float = 20.0
-    straight: float = 1.5
-    found: float = 1.3
     window: float = 128.0
+    crowd: float = 10.0
+    straight: float = 1.25
+    long: float = 96.0
+    found: float = 1.3
+    body: float = 32.0
 
 
 def cpu_terms(statement: CpuInspection, device: Device, kept: frozenset[str], costs: Costs) -> Terms:
@@ -80,7 +90,8 @@ def _cycles(statement: CpuInspection, device: Device, kept: frozenset[str], cost
         pipes = np.hypot(cost.load * loads, cost.store * stores)
         spills = cost.lane * tile.lanes * tile.gathered
         if statement.reducing:
-            spills = spills + cost.spill * (tile.spilled + tile.reloaded)
+            crowded = np.where(tile.crowded > _WAYS, moved, 0.0)
+            spills = spills + cost.spill * (tile.spilled + tile.reloaded) + cost.crowd * crowded
     chain, idle, factor = np.full_like(moved, operation), np.zeros_like(moved), np.ones_like(moved)
     if "l1_compute" in kept:
         if statement.reducing:
@@ -92,9 +103,16 @@ def _cycles(statement: CpuInspection, device: Device, kept: frozenset[str], cost
         idle = np.where(tile.local, 0.0, idle)
         if ops.get("select"):
             idle = idle + cost.branch * (tile.loads if statement.reducing else 1.0 / tile.vectors)
-        factor = np.where(tile.straight, cost.straight, np.where(tile.own, cost.found, 1.0))
+        factor = np.where(tile.own, _found(tile, cost), 1.0)
     cycles = runs * (np.hypot(chain, pipes) + spills + idle) * factor
     return np.asarray(cycles + instances * cost.call * _calls(ops))
+
+
+def _found(tile: RegisterTile, cost: Costs) -> Floats:
+    """float64[m], how much slower code is whose vectors LLVM must find."""
+    statements = tile.around * tile.lanes * tile.vectors
+    straight = cost.straight * np.maximum(1.0, statements / cost.long)
+    return np.where(tile.straight, straight, cost.found * np.where(tile.around > cost.body, 2.0, 1.0))
 
 
 def _simple(ops: Mapping[str, int]) -> int:

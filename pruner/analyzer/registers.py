@@ -26,6 +26,8 @@ Bools = NDArray[np.bool_]
 
 # LLVM unrolls a loop nest completely up to about this many vector statements, pragma or not.
 LLVM_UNROLL = 64
+# Lines so many bytes apart share a set of the L1 cache, and a load waits for an earlier store so far away.
+PAGE = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,8 @@ class RegisterTile:
     lanes: elements a vector instruction works on (1 = scalar), the last of a long vector averaged in.
     vectors: registers that one vector of the schedule takes.
     instances: vector instructions for one operation of every instance of the statement.
-    own: LLVM found the vector, not TVM. straight: TVM unrolls the loop that LLVM would need for that.
+    own: LLVM found the vector, not TVM. straight: TVM unrolls the loop that LLVM would need for that. around:
+        statements inside that loop; 0 where it is TVM's.
     tile, wide: accumulator registers of the register tile S3, and of S2 and S3 together.
     inner: reduction steps R1. kept: vector operations per load and store of an accumulator.
     promoted: accumulators stay in registers over the outer reduction R0.
@@ -46,6 +49,7 @@ class RegisterTile:
     spilled: share of the accumulators that find no register.
     reloaded: operands per vector operation that straight-line code of S2 finds no register for until it
         meets them again.
+    crowded: accumulators of the register tile in memory that are a multiple of a page apart.
     body: vector operations in one iteration of the innermost loop that remains.
     local: a copy into an intermediate so small that it is unrolled and held in registers.
     """
@@ -55,6 +59,7 @@ class RegisterTile:
     instances: Floats
     own: Bools
     straight: Bools
+    around: Floats
     tile: Floats
     wide: Floats
     inner: Floats
@@ -67,6 +72,7 @@ class RegisterTile:
     scattered: Bools
     spilled: Floats
     reloaded: Floats
+    crowded: Floats
     body: Floats
     local: Bools
 
@@ -143,6 +149,7 @@ def register_tile(
         instances=np.prod(extents, axis=0) * vectors / length,
         own=found,
         straight=found & (pragma >= inside * length),
+        around=np.where(found, inside, 0.0),
         tile=tile,
         wide=wide,
         inner=r1,
@@ -155,6 +162,7 @@ def register_tile(
         scattered=read.scattered,
         spilled=spilled,
         reloaded=reloaded,
+        crowded=_crowded(strides[-1], spans["S3"], rest, batch.statement.writes[0].buffer.itemsize, home),
         body=body,
         local=local & (not batch.statement.reduces),
     )
@@ -201,6 +209,18 @@ def _streak(extents: Floats, body: Floats, limit: Floats) -> Floats:
         total = np.where(going, total * extent, total)
         going = going & ((extent == 1) | (body * total <= limit))
     return total
+
+
+def _crowded(
+    stride: Strides, levels: list[int], rest: Floats, itemsize: int, home: NDArray[np.int64]
+) -> Floats:
+    """float64[m], elements of an output that the loops reach in steps of whole pages; home: the depth its
+    buffer lives at, 0 = it has the program's shape and not one made for the tile."""
+    reached = np.ones(rest.shape[1])
+    for level in levels:
+        apart = (home == 0) & (np.remainder(stride[level] * itemsize, PAGE) == 0)
+        reached = np.where(apart, reached * rest[level], reached)
+    return reached
 
 
 def _outermost(spans: dict[str, list[int]], depth: int, unrolled: dict[str, Bools]) -> NDArray[np.int64]:

@@ -7,12 +7,13 @@ import pytest
 from tvm import te
 from tvm.target import Target
 
+from pruner.analyzer.cpu_roofline import Costs
 from pruner.analyzer.inspection import Inspection, inspect
 from pruner.analyzer.roofline import RooflineDraft
-from pruner.search.population import Population
+from pruner.search.population import UNUSED, Population
 from pruner.search.space import Space
 from pruner.workload import make_task
-from tests.analyzer.analyzer_util import DEVICE
+from tests.analyzer.analyzer_util import DEVICE, space
 from tests.analyzer.gemm_relu import N, tiled
 
 
@@ -119,3 +120,36 @@ def test_a_cast_is_no_function_call() -> None:
     narrow, wide = seconds("uint8", "int32"), seconds("float32", "float32")
     assert narrow.min() < 3 * wide.min()
     assert np.median(narrow) / narrow.min() > 2
+
+
+def test_rows_whole_pages_apart_crowd_a_set_of_the_cache() -> None:
+    """C2D/0's output rows are 112 * 64 floats, seven pages, apart. A tile of 56 rows, not unrolled, took 25
+    times as long as programs of the same predicted time before this was known."""
+
+    def convolution(h: list[int], w: list[int], sketch: int) -> tuple[float, float]:
+        row = np.full((1, space("C2D/0").width), UNUSED)
+        decided = [1, 1, 1, 1, *h, *w, 2, 1, 1, 32, 1, 7, 7, 1, 1, 3, 0, 6]
+        row[0, : len(decided)] = decided
+        one = Population(space("C2D/0"), np.array([sketch]), row)
+        (found,) = (s for s in inspect(one.space.nests(one), DEVICE) if s.batch.statement.reduces)
+        return float(found.tile.crowded[0]), seconds(one)
+
+    crowded, slow = convolution([1, 1, 2, 56], [1, 7, 16, 1], 2)
+    assert crowded == 56
+    # Columns are 256 bytes apart; and a copy of the output has rows of its own.
+    apart, fast = convolution([1, 7, 16, 1], [1, 1, 2, 56], 2)
+    assert apart == 1
+    assert convolution([1, 1, 2, 56], [1, 7, 16, 1], 0)[0] == 1
+    assert slow > 3 * fast
+
+
+def test_vectors_that_llvm_must_find_cost_more_the_longer_the_code() -> None:
+    # TVM unrolls the 16 columns of the second tile level as well, with 8 and with 32 statements in each;
+    # the larger tile has fewer loads and stores, and would be the faster one.
+    short = tiled([8, 16, 1, 1], [8, 1, 16, 1], [16, 8], unroll=3)
+    long = tiled([8, 4, 1, 4], [8, 1, 16, 1], [16, 8], unroll=3)
+    assert [product(row).tile.around[0] for row in (short, long)] == [8, 32]
+    assert all(product(row).tile.straight[0] for row in (short, long))
+    free = RooflineDraft(device=DEVICE, costs=Costs(long=1e9))
+    assert free.score(long)[0] < free.score(short)[0]
+    assert seconds(long) > seconds(short)
