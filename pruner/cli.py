@@ -1,4 +1,4 @@
-"""The command `pruner`: a small dispatcher, and `pruner tune`.
+"""The command `pruner`: a small dispatcher, and `pruner tune`; `pruner records` is in `records/command.py`.
 
 Bad input is one message on stderr and exit code 2, before TVM is imported wherever that is possible.
 """
@@ -25,6 +25,7 @@ usage: pruner COMMAND ...
 
 commands:
   tune        tune one operator: pruner tune workload=C2D/1 trials=60 work_dir=runs/c2d
+  records     what recorded measurements say: pruner records inspect|validate|convert PATH...
 
 options:
   --version   show the version
@@ -53,6 +54,10 @@ def _dispatch(words: list[str]) -> int:
     command = words[0] if words else ""
     if command == "tune":
         return _tune(words[1:])
+    if command == "records":
+        from pruner.records.command import run
+
+        return run(words[1:])
     if command == "--version":
         from pruner import __version__
 

@@ -1,24 +1,36 @@
-"""Files that appear whole or not at all, and folders that go."""
+"""Files and folders that appear whole or not at all, and folders that go."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """Where to write a file or folder that takes the place of `path` when the block ends; when that fails,
+    what `path` held stays. A folder replaces none that holds something. Raises OSError."""
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        if draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        else:
+            draft.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, text: str) -> None:
     """Writes the text in place of what `path` held; when that fails, what it held stays. Raises OSError."""
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with draft_of(path) as draft, draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def remove_folder(path: str | Path, patience_s: float = 1.0) -> None:

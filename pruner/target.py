@@ -39,7 +39,7 @@ def resolve_target(
     Raises ConfigError when TVM does not know the target, or a cuda target has no architecture.
     """
     notes: list[str] = []
-    description = _described(target)
+    description = described(target)
     text = target.strip() if isinstance(target, str) else ""
     if " " in text and not text.startswith("{"):
         notes.append(f'target "{text}" is the old string form; read as {json.dumps(description)}')
@@ -59,7 +59,7 @@ def resolve_target(
 
 def kind_of(target: Given) -> str:
     """The kind of a target, such as llvm or cuda. Raises ConfigError when TVM does not know it."""
-    description = _described(target)
+    description = described(target)
     if isinstance(description, dict) and "kind" in description:
         return str(description["kind"])
     return str(_target(description).kind.name)
@@ -70,7 +70,7 @@ def arch_of(target: Given) -> str | None:
 
     Raises ConfigError for a name that is none.
     """
-    description = _described(target)
+    description = described(target)
     if isinstance(description, dict) and "tag" not in description:
         if "arch" not in description:
             return None
@@ -82,7 +82,7 @@ def arch_of(target: Given) -> str | None:
     return arch
 
 
-def _described(target: Given) -> str | dict[str, Any] | Target:
+def described(target: Given) -> str | dict[str, Any] | Target:
     """The target as TVM takes it; a bare `cuda` as a dict, since TVM would complete it by a guess."""
     if isinstance(target, Target):
         return target

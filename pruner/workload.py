@@ -19,7 +19,8 @@ from pruner.workload_file import load_program
 
 __all__ = ["Task", "load_task", "make_task", "resolve_target"]
 
-_NAMED = re.compile(r"(?P<family>\w+)/(?P<index>-?\d+)")
+# FAMILY/INDEX of TVM's operator set.
+NAMED = re.compile(r"(?P<family>\w+)/(?P<index>-?\d+)")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def load_task(workload: str, target: Target) -> Task:
 
     Raises ConfigError, with the list of what is accepted, and UntunableError for symbolic shapes.
     """
-    named = _NAMED.fullmatch(workload)
+    named = NAMED.fullmatch(workload)
     if named is not None:
         program = _operator(workload, named["family"], int(named["index"]))
     elif ".py" in workload:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import tvm
+import tvm_ffi
 from numpy.typing import NDArray
 from tvm.ir import IRModule
 from tvm.target import Target
 
 from pruner.errors import ConfigError
+from pruner.records import storage
 from pruner.records.database import plain
+from pruner.records.storage import DTYPES
 from pruner.search.population import UNUSED, Population
 from pruner.search.space import Space
 
-FORMAT = 1
 # The sketch of a record that has a trace instead of a row.
 NO_ROW = -1
 
@@ -36,6 +37,11 @@ class RecordedTask:
     target: Target
     weight: float = 1.0
     sketches: tuple[str, ...] = ()
+
+    def same_program(self, other: RecordedTask) -> bool:
+        """Whether both compute the same for the same target, whatever they are called."""
+        targets = (plain(task.target.export()) for task in (self, other))
+        return next(targets) == next(targets) and tvm_ffi.structural_equal(self.mod, other.mod)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +77,11 @@ class Dataset:
     device: NDArray[np.str_]
 
     def __post_init__(self) -> None:
-        for name in _COLUMNS:
+        for name in DTYPES:
             column = getattr(self, name).copy()
             column.flags.writeable = False
             object.__setattr__(self, name, column)
-        lengths = {name: len(getattr(self, name)) for name in _COLUMNS}
+        lengths = {name: len(getattr(self, name)) for name in DTYPES}
         if len(set(lengths.values())) != 1:
             raise ConfigError(f"the columns of a data set differ in length: {lengths}.")
         if ((self.task < 0) | (self.task >= len(self.tasks))).any():
@@ -91,7 +97,7 @@ class Dataset:
 
     def __getitem__(self, records: slice | NDArray[np.int64] | NDArray[np.bool_]) -> Dataset:
         """The records of a slice, an index vector or a mask; all tasks stay."""
-        return Dataset(self.tasks, *(getattr(self, name)[records] for name in _COLUMNS))
+        return Dataset(self.tasks, *(getattr(self, name)[records] for name in DTYPES))
 
     def of(self, task: str) -> Dataset:
         """The records of the task with this id. Raises ConfigError when there is no such task."""
@@ -100,7 +106,7 @@ class Dataset:
             raise ConfigError(f"the data set has no task {task}; it has {', '.join(ids) or 'none'}.")
         position = ids.index(task)
         chosen = self[self.task == position]
-        columns = {name: getattr(chosen, name) for name in _COLUMNS}
+        columns = {name: getattr(chosen, name) for name in DTYPES}
         columns["task"] = np.zeros(len(chosen), dtype=np.int64)
         return Dataset((self.tasks[position],), **columns)
 
@@ -127,8 +133,64 @@ class Dataset:
         decisions[:, :width] = self.decisions[:, :width]
         return Population(space, sketch_ids, decisions)
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The machines that measured, sorted."""
+        return tuple(str(device) for device in np.unique(self.device))
+
+    def on(self, device: str) -> Dataset:
+        """The records of this machine alone. Raises ConfigError when it measured none of them."""
+        if device not in self.devices:
+            known = ", ".join(name or "(unnamed)" for name in self.devices) or "none"
+            raise ConfigError(f"no record is of device {device or '(unnamed)'}; there are {known}.")
+        return self[self.device == device]
+
+    @staticmethod
+    def concat(parts: Sequence[Dataset]) -> Dataset:
+        """The records of all parts; of one part they come before those of the next, in `order` too.
+
+        Tasks of one id become one, with the sketches of all. Raises ConfigError when such tasks differ in
+        module or target.
+        """
+        tasks: dict[str, RecordedTask] = {}
+        for part in parts:
+            for task in part.tasks:
+                tasks[task.id] = _joined(tasks.get(task.id, task), task)
+        places = {id: position for position, id in enumerate(tasks)}
+        width = max((part.decisions.shape[1] for part in parts), default=0)
+        columns: dict[str, list[NDArray[Any]]] = {name: [] for name in DTYPES}
+        latest = 0
+        for part in parts:
+            for name in DTYPES:
+                columns[name].append(getattr(part, name))
+            columns["decisions"][-1] = np.full((len(part), width), UNUSED, dtype=np.int64)
+            columns["decisions"][-1][:, : part.decisions.shape[1]] = part.decisions
+            columns["task"][-1] = np.array([places[task.id] for task in part.tasks], np.int64)[part.task]
+            columns["sketch_ids"][-1] = part._sketch_ids_in([tasks[task.id] for task in part.tasks])
+            if len(part):
+                columns["order"][-1] = part.order - part.order.min() + latest
+                latest = int(columns["order"][-1].max()) + 1
+        empty = {"decisions": np.empty((0, width), np.int64), "traces": object_column([])}
+        joined = {
+            name: np.concatenate([empty.get(name, np.empty(0, dtype)), *columns[name]])
+            for name, dtype in DTYPES.items()
+        }
+        return Dataset(tuple(tasks.values()), **joined)
+
+    def _sketch_ids_in(self, tasks: Sequence[RecordedTask]) -> NDArray[np.int64]:
+        """The sketch of each row, counted as the tasks of the same positions in `tasks` count them."""
+        ids = self.sketch_ids.copy()
+        for position, (old, new) in enumerate(zip(self.tasks, tasks, strict=True)):
+            if old.sketches != new.sketches:
+                # The last entry is that of NO_ROW, -1.
+                table = np.array([*(new.sketches.index(name) for name in old.sketches), NO_ROW], np.int64)
+                here = self.task == position
+                ids[here] = table[ids[here]]
+        return ids
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes it to one .npz file. Raises ConfigError when the file cannot be written."""
+        """Writes it to one file: a .parquet file where it is called so, else .npz. Raises ConfigError when
+        the file cannot be written."""
         tasks = [
             {
                 "id": task.id,
@@ -139,42 +201,46 @@ class Dataset:
             }
             for task in self.tasks
         ]
-        columns = {name: getattr(self, name) for name in _COLUMNS}
+        columns = {name: getattr(self, name) for name in DTYPES}
         columns["traces"] = np.array([trace or "" for trace in self.traces], dtype=np.str_)
-        try:
-            with Path(path).open("wb") as file:
-                np.savez_compressed(file, format=FORMAT, tasks=json.dumps(tasks), **columns)
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another file.") from error
+        storage.write(Path(path), json.dumps(tasks), columns)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Dataset:
         """What `save` wrote. Raises ConfigError for another file."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                if int(file["format"]) != FORMAT:
-                    raise ConfigError(f"{path} has format {file['format']}; {FORMAT} is read.")
-                columns: dict[str, Any] = {name: file[name] for name in _COLUMNS}
-                described = json.loads(str(file["tasks"]))
-        except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as error:
+            text, columns = storage.read(Path(path))
+            tasks = tuple(_task(described) for described in json.loads(text))
+            columns["traces"] = object_column([str(trace) or None for trace in columns["traces"]])
+            return Dataset(tasks, **columns)
+        except ConfigError:
+            raise
+        except Exception as error:  # TVM and the libraries that read files have kinds of their own
             raise ConfigError(
                 f"{path} is no data set ({error}). Give a file that was saved by one."
             ) from error
-        columns["traces"] = object_column([str(trace) or None for trace in columns["traces"]])
-        tasks = [
-            RecordedTask(
-                task["id"],
-                tvm.ir.load_json(task["module"]),
-                Target(task["target"]),
-                task["weight"],
-                tuple(task["sketches"]),
-            )
-            for task in described
-        ]
-        return Dataset(tuple(tasks), **columns)
 
 
-_COLUMNS = tuple(field.name for field in fields(Dataset) if field.name != "tasks")
+def _task(described: Mapping[str, Any]) -> RecordedTask:
+    return RecordedTask(
+        described["id"],
+        tvm.ir.load_json(described["module"]),
+        Target(described["target"]),
+        described["weight"],
+        tuple(described["sketches"]),
+    )
+
+
+def _joined(task: RecordedTask, other: RecordedTask) -> RecordedTask:
+    """Two tasks of one id as one."""
+    if task is other:
+        return task
+    if not task.same_program(other):
+        raise ConfigError(
+            f"two different tasks are called {task.id}: their module or target differs. Rename one."
+        )
+    more = [name for name in other.sketches if name not in task.sketches]
+    return replace(task, sketches=(*task.sketches, *more))
 
 
 def object_column(values: Sequence[str | None]) -> NDArray[np.object_]:

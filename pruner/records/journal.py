@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -305,9 +305,10 @@ def _append(file: BinaryIO, records: Sequence[Record]) -> None:
         raise
 
 
-def _parse(line: bytes, where: str) -> Record:
+def record_of(data: Any, where: str) -> Record:
+    """The record that the JSON value of a line is. Raises ConfigError, naming `where`, when it is none, or
+    the header of a journal in another format."""
     try:
-        data: Mapping[str, Any] = json.loads(line)
         values = dict(data)
         kind = _KINDS[values.pop("kind")]
         if kind is Header and values.get("format") != FORMAT:
@@ -317,4 +318,16 @@ def _parse(line: bytes, where: str) -> Record:
             )
         return kind(**values)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigError(f"{where} is not a journal record ({type(error).__name__}: {error}).") from error
+        raise _no_record(error, where) from error
+
+
+def _parse(line: bytes, where: str) -> Record:
+    try:
+        data = json.loads(line)
+    except ValueError as error:
+        raise _no_record(error, where) from error
+    return record_of(data, where)
+
+
+def _no_record(error: Exception, where: str) -> ConfigError:
+    return ConfigError(f"{where} is not a journal record ({type(error).__name__}: {error}).")

@@ -38,8 +38,8 @@ def tune_context(task: Task) -> ms.TuneContext:
         )
     except Exception as error:  # TVM raises its own kinds of error
         raise ConfigError(
-            f"target {task.target} cannot be tuned for: TVM has no schedule rules for it ({_reason(error)}). "
-            "Kinds that it has rules for are llvm and cuda, among others."
+            f"target {task.target} cannot be tuned for: TVM has no schedule rules for it "
+            f"({reason_of(error)}). Kinds that it has rules for are llvm and cuda, among others."
         ) from error
 
 
@@ -57,7 +57,7 @@ class Materialiser:
         try:
             trace.apply_to_schedule(schedule, remove_postproc=True)
         except Exception as error:  # TVM raises its own kinds of error
-            raise RejectedError(f"a schedule primitive refused the candidate: {_reason(error)}") from error
+            raise RejectedError(f"a schedule primitive refused the candidate: {reason_of(error)}") from error
         return schedule
 
     def materialise(self, trace: Trace) -> Schedule:
@@ -69,7 +69,7 @@ class Materialiser:
             try:
                 accepted = postprocessor.apply(schedule)
             except Exception as error:  # as above
-                raise RejectedError(f"post-processor {name} failed: {_reason(error)}") from error
+                raise RejectedError(f"post-processor {name} failed: {reason_of(error)}") from error
             if not accepted:
                 raise RejectedError(f"post-processor {name} refused the candidate")
         return schedule
@@ -114,7 +114,7 @@ def new_programs(candidates: Sequence[Candidate], known: set[int]) -> list[int]:
     return new
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """TVM's message without the program it prints: the primitive's name and what it objects to."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -253,6 +253,6 @@ class Nest:
 
     rows: int
     statements: Sequence[Statement]
-    parallel: int = 0
-    vectorize: int = 0
+    parallel: Extent = 0
+    vectorize: Extent = 0
     unroll: Extent = 0

@@ -80,6 +80,19 @@ class Space:
             space._require_change()
         return space
 
+    @classmethod
+    def from_traces(cls, task: Task, traces: Iterable[Trace]) -> Space:
+        """The space of the sketches that traces of any origin belong to: those of older databases and of
+        other tools, which the default rules of this TVM may not make. Each must be the trace of a schedule of
+        the task's module, so that its instructions are decided.
+
+        Raises ConfigError when there is no trace, and UntunableError as `of` does."""
+        _require_work(task)
+        sketches = {sketch.signature: sketch for sketch in map(Sketch.of, traces)}
+        if not sketches:
+            raise ConfigError(f"a space of {task.name} is to be made from traces: give at least one.")
+        return cls(task, tuple(sketches.values()), Materialiser(task))
+
     @property
     def supported(self) -> tuple[bool, ...]:
         """For each sketch, whether its decisions are evaluated as arrays."""

@@ -113,7 +113,63 @@ def substitute(form: Linear, values: Mapping[Loop, Linear]) -> Linear:
         else:
             value = floor_term(substitute(term.inner, values), term.divisor, term.remainder)
         result = add(result, value, coefficient)
-    return result
+    return _joined_digits(result)
+
+
+def _joined_digits(form: Linear) -> Linear:
+    """The form with neighbouring digits of one number as one term: `d * (x // d % m) + x % d` is
+    `x % (d * m)`, and `d * (x // d) + x % d` is `x`. Their ranges depend on each other, which sums of terms
+    overlook."""
+    floors = [(t, c) for t, c in form.terms.items() if isinstance(t, Floor)]
+    for low, coefficient in floors:
+        if not low.remainder:
+            continue
+        for high, weight in floors:
+            if high is low or not equal(weight, coefficient * low.divisor):
+                continue
+            inner, divisor, modulus = _digit(high)
+            if not equal(divisor, low.divisor) or not same_form(inner, low.inner):
+                continue
+            rest = Linear({t: c for t, c in form.terms.items() if t is not low and t is not high}, form.const)
+            whole = low.inner
+            if modulus is not None:
+                whole = floor_term(whole, low.divisor * modulus, True)
+            return _joined_digits(add(rest, whole, coefficient))
+    return form
+
+
+def _digit(floor: Floor) -> tuple[Linear, Extent, Extent | None]:
+    """x, d and m of a digit `x // d % m`, which may be written `x % (d * m) // d`; m is None for `x // d`.
+    Of another remainder, x, 0 and None."""
+    inner, divisor = floor.inner, floor.divisor
+    if len(inner.terms) == 1 and is_zero(inner.const):
+        [(term, coefficient)] = inner.terms.items()
+        if isinstance(term, Floor) and is_one(coefficient) and term.remainder is not floor.remainder:
+            if floor.remainder:
+                return term.inner, term.divisor, divisor
+            if is_multiple(term.divisor, divisor):
+                return term.inner, divisor, term.divisor // divisor
+    return inner, 0 if floor.remainder else divisor, None
+
+
+def same_form(a: Linear, b: Linear) -> bool:
+    """Whether two forms are equal, term by term."""
+    gap = add(a, b, -1)
+    if isinstance(gap.const, int) and gap.const == 0 and not gap.terms:
+        return True
+    floors_a = [(t, c) for t, c in a.terms.items() if isinstance(t, Floor)]
+    floors_b = [(t, c) for t, c in b.terms.items() if isinstance(t, Floor)]
+    rest_a = Linear({t: c for t, c in a.terms.items() if isinstance(t, Loop)}, a.const)
+    rest_b = Linear({t: c for t, c in b.terms.items() if isinstance(t, Loop)}, b.const)
+    if not floors_a or len(floors_a) != len(floors_b) or not same_form(rest_a, rest_b):
+        return False
+    return all(
+        equal(x, y)
+        and f.remainder == g.remainder
+        and equal(f.divisor, g.divisor)
+        and same_form(f.inner, g.inner)
+        for (f, x), (g, y) in zip(floors_a, floors_b, strict=True)
+    )
 
 
 def parse_index(expr: Expr, lookup: Callable[[Var], Linear]) -> Linear:
@@ -127,7 +183,7 @@ def parse_index(expr: Expr, lookup: Callable[[Var], Linear]) -> Linear:
         case Var():
             return lookup(expr)
         case tirx.Add():
-            return add(parse_index(expr.a, lookup), parse_index(expr.b, lookup))
+            return _joined_digits(add(parse_index(expr.a, lookup), parse_index(expr.b, lookup)))
         case tirx.Sub():
             return add(parse_index(expr.a, lookup), parse_index(expr.b, lookup), -1)
         case tirx.Cast():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pruner.search.nest import Access, Floor, Linear, Loop
-from pruner.search.symbolic.affine import add, constant, substitute
+from pruner.search.nest import Access, Linear, Loop
+from pruner.search.symbolic.affine import add, constant, same_form, substitute
 from pruner.search.symbolic.dependence import consumers, producers
 from pruner.search.symbolic.polynomial import equal
 from pruner.search.symbolic.program import Block, Program, Region, UnsupportedSketch
@@ -48,32 +48,13 @@ def _inlined(user: Block, block: Block, target: Access) -> Block:
     return replace(user, reads=accesses, loads=loads, read_regions=_hulls([*kept, *regions]), ops=ops)
 
 
-def _same_form(a: Linear, b: Linear) -> bool:
-    gap = add(a, b, -1)
-    if isinstance(gap.const, int) and gap.const == 0 and not gap.terms:
-        return True
-    floors_a = [(t, c) for t, c in a.terms.items() if isinstance(t, Floor)]
-    floors_b = [(t, c) for t, c in b.terms.items() if isinstance(t, Floor)]
-    rest_a = Linear({t: c for t, c in a.terms.items() if isinstance(t, Loop)}, a.const)
-    rest_b = Linear({t: c for t, c in b.terms.items() if isinstance(t, Loop)}, b.const)
-    if not floors_a or len(floors_a) != len(floors_b) or not _same_form(rest_a, rest_b):
-        return False
-    return all(
-        equal(x, y)
-        and f.remainder == g.remainder
-        and equal(f.divisor, g.divisor)
-        and _same_form(f.inner, g.inner)
-        for (f, x), (g, y) in zip(floors_a, floors_b, strict=True)
-    )
-
-
 def _distinct(reads: Iterable[tuple[Access, int]]) -> tuple[tuple[Access, ...], tuple[int, ...]]:
     """Reads and how often each is made, equal ones together."""
     found: list[Access] = []
     loads: list[int] = []
     for read, times in reads:
         for i, other in enumerate(found):
-            if read.buffer is other.buffer and all(map(_same_form, read.index, other.index)):
+            if read.buffer is other.buffer and all(map(same_form, read.index, other.index)):
                 loads[i] += times
                 break
         else:
@@ -92,7 +73,7 @@ def _hulls(regions: Iterable[Region]) -> tuple[Region, ...]:
             continue
         other, least, lengths, affine = found[known], [], [], region.affine and found[known].affine
         for a, b, m, n in zip(region.least, other.least, region.lengths, other.lengths, strict=True):
-            if _same_form(a, b):
+            if same_form(a, b):
                 least.append(a)
                 lengths.append(max(m, n))
                 continue

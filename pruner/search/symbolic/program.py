@@ -91,8 +91,8 @@ class Program:
     buffer that it reads."""
 
     root: Branch
-    parallel: int = 0
-    vectorize: int = 0
+    parallel: Extent = 0
+    vectorize: Extent = 0
     unroll: Extent = 0
     constant: tuple[Extent, ...] = ()
     reads_part: bool = False

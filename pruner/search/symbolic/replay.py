@@ -123,6 +123,11 @@ def _bind(state: State, inputs: Any, attrs: Any) -> Sequence[Any]:
     return []
 
 
+def _unroll(state: State, inputs: Any, attrs: Any) -> Sequence[Any]:
+    state.alter(state.get(inputs[0]), kind="unrolled")
+    return []
+
+
 def _cache_read(state: State, inputs: Any, attrs: Any) -> Sequence[Any]:
     block, readers = state.block(inputs[0]), [state.block(reader) for reader in inputs[1]]
     return [caching.cache_read(state.program, block, int(attrs[0]), str(attrs[1]), readers).identity]
@@ -169,9 +174,9 @@ def _annotate(state: State, inputs: Any, attrs: Any) -> Sequence[Any]:
         return []
     match key.removeprefix("meta_schedule."):
         case "parallel" if target == ROOT_BLOCK:
-            program.parallel = int(value)
+            program.parallel = value
         case "vectorize" if target == ROOT_BLOCK:
-            program.vectorize = int(value)
+            program.vectorize = value
         case "unroll_explicit" | "unroll_implicit" if target == ROOT_BLOCK:
             program.unroll = value
         case "cooperative_fetch":
@@ -205,6 +210,7 @@ _STEPS: Mapping[str, Callable[[State, Any, Any], Sequence[Any]]] = {
     "ReverseComputeAt": _mover(placement.reverse_compute_at),
     "AddUnitLoop": _add_unit_loop,
     "Bind": _bind,
+    "Unroll": _unroll,
     "CacheRead": _cache_read,
     "CacheWrite": _cache_write,
     "SetScope": _set_scope,

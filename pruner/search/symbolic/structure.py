@@ -159,8 +159,8 @@ class Sheet:
         """The nest of some of the rows, which all have the structure."""
         statements = SheetStatements(self, structure, start, stop)
         model = structure.nest
-        unroll = statements.number(model.unroll)
-        return Nest(stop - start, statements, model.parallel, model.vectorize, unroll)
+        bounds = map(statements.number, (model.parallel, model.vectorize, model.unroll))
+        return Nest(stop - start, statements, *bounds)
 
 
 class SheetStatements(Sequence[Statement]):

@@ -1,0 +1,58 @@
+"""The stages of a tensor program, as Ansor numbers them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import te
+from tvm.te import Tensor
+
+
+@dataclass(frozen=True)
+class StageInfo:
+    """name: of the operation, its buffer and its block. spatial, reduce: the extents of its axes."""
+
+    name: str
+    spatial: tuple[int, ...] = ()
+    reduce: tuple[int, ...] = ()
+    placeholder: bool = False
+
+
+def stages_of(tensors: Sequence[Tensor]) -> tuple[StageInfo, ...]:
+    """The operations behind the tensors: producers before consumers, in the order in which they are read.
+
+    Raises ValueError for an operation that is no plain computation, and for names that occur twice."""
+    found: dict[te.Operation, StageInfo] = {}
+
+    def visit(tensor: Tensor) -> None:
+        operation = tensor.op
+        if operation in found:
+            return
+        for source in operation.input_tensors:
+            visit(source)
+        found[operation] = _info(operation)
+
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"a {type(tensor).__name__} where a te tensor belongs")
+        if not isinstance(tensor.op, te.PlaceholderOp):
+            visit(tensor)
+    for tensor in tensors:
+        visit(tensor)
+    stages = tuple(found.values())
+    names = [stage.name for stage in stages]
+    if len(set(names)) != len(names):
+        raise ValueError(f"operations share a name: {', '.join(names)}")
+    return stages
+
+
+def _info(operation: te.Operation) -> StageInfo:
+    if isinstance(operation, te.PlaceholderOp):
+        shape = tuple(int(extent) for extent in operation.output(0).shape)
+        return StageInfo(operation.name, shape, placeholder=True)
+    if not isinstance(operation, te.ComputeOp):
+        raise ValueError(f"{operation.name} is a {type(operation).__name__}")
+    spatial = tuple(int(axis.dom.extent) for axis in operation.axis)
+    reduce = tuple(int(axis.dom.extent) for axis in operation.reduce_axis)
+    return StageInfo(operation.name, spatial, reduce)
