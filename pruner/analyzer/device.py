@@ -39,7 +39,8 @@ class Multiprocessor:
 
     warp: threads that issue together. threads, blocks: the most that are resident. registers: of 4 bytes.
     registers_per_thread: the most a thread can address. shared_per_block: bytes of shared memory a block can
-    have. shared_reserved: bytes the system adds to every block.
+    have. shared_reserved: bytes the system adds to every block. cache_latency, memory_latency: cycles until a
+    load is there, from the last cache and from memory behind it.
     """
 
     warp: int
@@ -49,6 +50,8 @@ class Multiprocessor:
     registers_per_thread: int
     shared_per_block: int
     shared_reserved: int = 0
+    cache_latency: float = 200.0
+    memory_latency: float = 600.0
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,11 @@ class FormulaDraft(DraftModel):
     def seconds(self, groups: Iterable[tuple[NDArray[np.int64], Nest]], n: int) -> Floats:
         """float64[n] predicted seconds of the candidates in `groups`, as `Space.nests` yields them."""
         statements = inspect(groups, self.device)
-        predicted = total(statements, [self.statement_seconds(s) for s in statements], n)
-        return np.where(fits(statements, self.device, n), predicted, np.inf)
+        return np.where(fits(statements, self.device, n), self.together(statements, n), np.inf)
+
+    def together(self, statements: Sequence[Inspection], n: int) -> Floats:
+        """float64[n] seconds of n candidates with these statements: their sum."""
+        return total(statements, [self.statement_seconds(s) for s in statements], n)
 
     @abstractmethod
     def statement_seconds(self, statement: Inspection) -> Floats:

@@ -1,23 +1,32 @@
-"""A plain roofline of GPU kernels: a statement takes the longest of its arithmetic, its shared-memory traffic
-and its global traffic; blocks run in whole waves, as many on a multiprocessor as it has room for."""
+"""What a GPU program takes: its kernels one after another, each as long as the work of the multiprocessor
+with the most blocks, or as its blocks take wave after wave with their waiting, if that is more."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.analyzer.device import Device
 from pruner.analyzer.gpu import GpuInspection, Kernel
-from pruner.analyzer.gpu_symbols import gpu_symbols
-from pruner.analyzer.penalties import utilisation
+from pruner.analyzer.gpu_work import GpuCosts, work
 from pruner.analyzer.terms import Terms
 
 Floats = NDArray[np.float64]
 
-# Cycles until the result of a multiply-add can be used: other warps, or other accumulators, fill them.
-_LATENCY = 4.0
 # Registers are handed out to a warp in pieces of so many.
 _REGISTER_UNIT = 256
+
+
+@dataclass(frozen=True, eq=False)
+class GpuTerms(Terms):
+    """core is arithmetic and latency, near shared and local memory and the instructions of fetches, far the
+    sectors that they move; total is their sum. alone: float64[m], seconds of the blocks without anything
+    beside them."""
+
+    alone: Floats
 
 
 def resident_blocks(kernel: Kernel, device: Device) -> Floats:
@@ -32,44 +41,32 @@ def resident_blocks(kernel: Kernel, device: Device) -> Floats:
     return np.asarray(np.clip(np.minimum.reduce(room), 1.0, sm.blocks))
 
 
-def gpu_terms(statement: GpuInspection, device: Device, kept: frozenset[str]) -> Terms:
+def gpu_terms(statement: GpuInspection, device: Device, kept: frozenset[str], costs: GpuCosts) -> GpuTerms:
     """The terms of one batch of statements. kept: the penalties in force."""
-    sm, kernel, code = device.sm, statement.kernel, statement.code
-    found = gpu_symbols(statement, device)
+    kernel = statement.kernel
+    found = work(statement, device, resident_blocks(kernel, device), kept, costs)
+    core = (found.issue + found.latency) / device.frequency
+    near = (found.shared + found.fetch) / device.frequency
+    far = found.memory / device.frequency
     share = np.full(len(statement.batch), 1.0 / device.cores)
     if "l2_compute" in kept:
         share = np.ceil(kernel.blocks / device.cores) / kernel.blocks
-    rate = np.full(len(statement.batch), found.rate)
-    if "l0_compute" in kept:
-        rate = rate * utilisation(kernel.threads, sm.warp)
-    if "l1_compute" in kept:
-        blocks = np.minimum(resident_blocks(kernel, device), np.ceil(kernel.blocks / device.cores))
-        warps = blocks * np.ceil(kernel.threads / sm.warp) / device.levels[1].units
-        chains = np.where(code.kept, np.minimum(code.accumulators, _LATENCY), 1.0)
-        rate = rate * np.minimum(warps * chains / _LATENCY, 1.0)
-    core = found.operations / rate * share * device.cores
-
-    near = np.zeros_like(core)
-    if "l1_memory" in kept:
-        near = near + statement.instances * code.operands / code.size * _staged(statement)
-    if "l0_memory" in kept:
-        near = near + np.where(code.kept, 0.0, 2.0 * 4.0 * statement.instances)
-    near = near / device.levels[1].bandwidth * share * device.cores
-
-    far = np.zeros_like(core)
-    cache, memory = device.levels[-2], device.levels[-1]
-    for traffic, run in zip(found.traffic if "l2_memory" in kept else (), found.runs, strict=False):
-        moved = traffic / utilisation(run, device.transaction)
-        # Blocks that load the same find it in the cache, if all data have room there.
-        first = np.where(found.data <= cache.capacity, np.minimum(moved, found.data), moved)
-        far = far + np.maximum(moved / cache.bandwidth, first / memory.bandwidth)
-    far = far * np.maximum(share * device.cores, 1.0)
-    return Terms(core, near, far, np.maximum(np.maximum(core, near), far), share)
+    return GpuTerms(core, near, far, core + near + far, share, found.alone / device.frequency)
 
 
-def _staged(statement: GpuInspection) -> int:
-    """Bytes of an element that the statement reads from shared memory; 0 where it reads none."""
-    sizes = [
-        a.buffer.itemsize for a in statement.batch.statement.reads if a.buffer.scope.startswith("shared")
-    ]
-    return max(sizes, default=0)
+def kernels_seconds(statements: Sequence[GpuInspection], terms: Sequence[GpuTerms], n: int) -> Floats:
+    """float64[n]: each candidate's kernels, one after another, without their launches; summed up in program
+    order, so that the last bit does not depend on which candidates are scored together."""
+    slots = 1 + max((int(s.batch.slot.max()) for s in statements), default=0)
+    busy, alone = np.zeros((2, slots, n))
+    begins = np.zeros((slots, n), dtype=bool)
+    for statement, own in zip(statements, terms, strict=True):
+        at = (statement.batch.slot, statement.batch.rows)
+        busy[at], alone[at] = own.total, own.alone
+        begins[at] = statement.batch.slot == statement.batch.nest
+    seconds, work_of, alone_of = np.zeros((3, n))
+    for begin, more, waiting in zip(begins, busy, alone, strict=True):
+        seconds = seconds + np.where(begin, np.maximum(work_of, alone_of), 0.0)
+        work_of = np.where(begin, 0.0, work_of) + more
+        alone_of = np.where(begin, 0.0, alone_of) + waiting
+    return seconds + np.maximum(work_of, alone_of)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.device import Device
 from pruner.analyzer.gpu import GpuInspection
+from pruner.analyzer.gpu_reuse import run
 from pruner.analyzer.gpu_statement import THREAD
 from pruner.analyzer.symbols import Symbols, arithmetic
 from pruner.search.members import accesses
-from pruner.search.nest import Access
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ def gpu_symbols(statement: GpuInspection, device: Device) -> Symbols:
     for i, access in enumerate(accesses(batch.statement)):
         if access.buffer.scope == "global":
             traffic.append(_elements(statement, i) * access.buffer.itemsize)
-            runs.append(_run(statement, access) * access.buffer.itemsize)
+            runs.append(run(statement, access) * access.buffer.itemsize)
     work = statement.product(*THREAD)
     use = np.ones(len(batch))
     if ops and not statement.fetches:
@@ -61,15 +61,3 @@ def _elements(statement: GpuInspection, i: int) -> Floats:
     else:
         touched = kernel.threads * statement.touched(i, *THREAD)
     return kernel.blocks * touched
-
-
-def _run(statement: GpuInspection, access: Access) -> Floats:
-    """float64[m], elements that lie next to each other in memory among those that a block touches in a step:
-    the last dimension's, and while whole rows are touched the next one's too."""
-    far = ("blockIdx", "R0")
-    relaxed = {loop for loop in statement.batch.statement.loops if statement.roles.of(loop) not in far}
-    run, whole = np.ones(len(statement.batch)), np.ones(len(statement.batch), dtype=bool)
-    for width, dim in zip(reversed(access.widths(relaxed)), reversed(access.buffer.shape), strict=True):
-        run = np.where(whole, run * width, run)
-        whole = whole & np.greater_equal(width, dim)
-    return run

@@ -46,7 +46,9 @@ class ThreadCode:
 
     accumulators: what it updates over the whole reduction, in registers of 4 bytes. kept: whether they are
         registers. registers: what it would hold at once if there were enough. local_bytes: accumulators in
-        local memory. size: statements in straight-line code. operands: different elements that it reads.
+        local memory. size: statements in straight-line code, copied: those of them that TVM's pragma makes.
+        operands: different elements that it reads. own, unrolled: levels of the thread's own loops but those
+        over virtual threads, and for each, bool[m], whether it is unrolled.
     """
 
     accumulators: Floats
@@ -54,7 +56,10 @@ class ThreadCode:
     registers: Floats
     local_bytes: Floats
     size: Floats
+    copied: Floats
     operands: Floats
+    own: list[int]
+    unrolled: Bools
 
 
 def registers_limit(threads: Floats, device: Device) -> Floats:
@@ -88,8 +93,8 @@ def thread_code(statement: GpuStatement, fetched: Floats, limit: Floats) -> Thre
     many = virtual > COPIED_VTHREADS
     inner = np.vstack([extents[own], np.where(many, virtual, 1.0)])
     pragma = np.where(batch.unrolls, batch.unroll, 0).astype(np.float64)
-    by_tvm, size = _unrolled_by_tvm(inner, np.where(many, 1.0, virtual), pragma)
-    unrolled, kept, size = _unrolled_by_nvcc(inner, size, by_tvm, spatial)
+    by_tvm, copied = _unrolled_by_tvm(inner, np.where(many, 1.0, virtual), pragma)
+    unrolled, kept, size = _unrolled_by_nvcc(inner, copied, by_tvm, spatial)
 
     accumulators = _words(batch) * virtual * np.prod(inner[:-1][spatial[:-1]], axis=0)
     whole = ~((inner > 1) & ~by_tvm & spatial[:, None]).any(axis=0)
@@ -111,7 +116,8 @@ def thread_code(statement: GpuStatement, fetched: Floats, limit: Floats) -> Thre
         _BASE + accumulators + passing,
         np.minimum(limit, _BASE_LOCAL + 0.1 * np.minimum(live, 256.0) + passing),
     )
-    return ThreadCode(accumulators, kept, registers, np.where(kept, 0.0, 4.0 * accumulators), size, operands)
+    local = np.where(kept, 0.0, 4.0 * accumulators)
+    return ThreadCode(accumulators, kept, registers, local, size, copied, operands, own, unrolled[:-1])
 
 
 def _unrolled_by_tvm(inner: Floats, size: Floats, pragma: Floats) -> tuple[Bools, Floats]:

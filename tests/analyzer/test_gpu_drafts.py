@@ -43,8 +43,10 @@ def test_scores_are_seconds_and_do_not_depend_on_the_company(draft: Draft, workl
 
 def closeness(workload: str) -> float:
     """Floor terms of grouped and transposed convolutions are simplified further in the program than in the
-    analysis: the run of a load is a little longer or shorter."""
-    return 6e-2 if workload.startswith(("GRP", "T2D")) else 1e-6
+    analysis: loads run a little longer or shorter, and windows that overlap are seen in one only."""
+    if workload.startswith("T2D"):
+        return 0.15
+    return 6e-2 if workload.startswith("GRP") else 1e-6
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
