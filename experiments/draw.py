@@ -46,6 +46,33 @@ def curves(results: Sequence[Mapping[str, Any]]) -> Figure:
     return made
 
 
+def against(results: Sequence[Mapping[str, Any]], setting: str) -> Figure:
+    """A column per workload: best latency against a setting that is a number, a point a run, and the median
+    over runs. results: rows of a sweep."""
+    workloads = list(dict.fromkeys(row["workload"] for row in results))
+    made = empty_figure(4.2 * len(workloads) + 0.8, 3.6)
+    axes = made.subplots(1, len(workloads), squeeze=False)
+    for axis, workload in zip(axes[0], workloads, strict=True):
+        points = np.array(
+            sorted(
+                (row["overrides"][setting], 1e6 * row["best_s"])
+                for row in results
+                if row["workload"] == workload and row["best_s"] is not None
+            )
+        ).reshape(-1, 2)
+        values = np.unique(points[:, 0])
+        axis.plot(*points.T, "o", color="0.6", label="a run")
+        axis.plot(values, [np.median(points[points[:, 0] == v, 1]) for v in values], "o-", label="median")
+        if len(values) and values[0] > 0:
+            axis.set_xscale("log", base=2)
+        axis.set_xticks(values, [f"{value:g}" for value in values])
+        axis.set(title=workload, xlabel=setting)
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("best latency (us)")
+    axes[0, 0].legend()
+    return made
+
+
 def _finish(axis: Axes, label: str, finals: Sequence[float]) -> None:
     """Logarithmic axes with plain numbers; up to a few times the final latencies, where arms differ."""
     axis.set_xlabel(label)

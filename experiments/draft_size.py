@@ -1,0 +1,161 @@
+"""How small may a draft be? The best programs in it, against its size, on records.
+
+    python -m experiments.draft_size data=PATH device=NAME [drafts=[roofline]] [sizes=[512]] ...
+
+A draft model ranks all distinct programs of a task that ran, and the first N are the draft. Best-k is the
+task's best latency over the k-th best latency in the draft; over tasks with weights w it is
+`sum w * best / sum w * k-th best` (Pruner, equations 2 and 3). Null where a draft holds fewer than k
+programs. Beside each stands the exact expectation of a random draft of that size, and for every task the
+rank correlation of scores and latencies. A program that was recorded several times has its mean latency.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from omegaconf import DictConfig
+
+from experiments import output, settings
+from experiments.draft_size_report import picture, report, said
+from experiments.draft_size_rows import SUMMARY, Kind, Row, Size, grouped, score, shown, summary
+from experiments.judged import judged
+from pruner.analyzer.device import Device
+from pruner.analyzer.penalties import kept_penalties
+from pruner.config import compose, groups
+from pruner.errors import ConfigError, PrunerError
+from pruner.records.dataset import Dataset
+from pruner.records.read import read
+from pruner.settings import positive, whole
+
+STUDY = "draft_size"
+# Seconds between two lines of progress while records are read.
+_PATIENCE_S = 5.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; see experiments.settings.main."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return settings.main(STUDY, lambda cfg: study(cfg, words), words)
+
+
+def study(cfg: DictConfig, words: Sequence[str]) -> None:
+    """Reads the records, scores them task by task, writes the files."""
+    sizes = _sizes(cfg)
+    device = Device.of(compose(["workload=GMM/0", f"device={cfg.device}"]).device)
+    kinds = _kinds(cfg, device)
+    made = output.origin(STUDY, words)
+    dataset, found = read(cfg.data, progress=_Reading())
+    _say(found.summary())
+    tasks = _chosen(cfg, dataset)
+    rows: list[Row] = []
+    left_out, unscored = [], 0
+    for number, records in enumerate(tasks, 1):
+        task = judged(records, device)
+        if task is None:
+            left_out.append(records.tasks[0].id)
+            _say(f"{number}/{len(tasks)}  {left_out[-1]}  left out: it has no valid record")
+            continue
+        unscored += task.unscored
+        rows += (new := list(score(task, kinds, sizes)))
+        _say(f"{number}/{len(tasks)}  {said(new, task.slow, task.unscored)}")
+    if not rows:
+        raise ConfigError(f"no task of {', '.join(cfg.data)} has a valid record: give other records.")
+    document = {
+        **made,
+        "device": device.name,
+        "skipped": found.skipped,
+        "left_out": left_out,
+        "unscored": unscored,
+        "summary": summary(rows),
+        "groups": grouped(rows),
+        "results": shown(rows),
+    }
+    output.write(
+        cfg.work_dir,
+        STUDY,
+        document=document,
+        rows=document["results"],
+        text=f"{output.heading(STUDY, made)}\n{report(document)}",
+        figure=picture(document["groups"]),
+    )
+
+
+def _sizes(cfg: DictConfig) -> list[Size]:
+    """What is asked for, and the summary's shares. Raises ConfigError."""
+    settings.check_filled(cfg, "data", "penalties")
+    for size in cfg.sizes:
+        whole(1, sizes=size)
+    for share in cfg.shares:
+        positive(shares=share)
+        if share > 1:
+            raise ConfigError(f"shares={share} is not accepted: give shares of at most 1.")
+    for choice in cfg.penalties:
+        kept_penalties(choice)
+    shares = sorted({*map(float, cfg.shares), *SUMMARY.values()})
+    return [*(Size(size, None) for size in cfg.sizes), *(Size(None, share) for share in shares)]
+
+
+def _kinds(cfg: DictConfig, device: Device) -> list[Kind]:
+    """The draft models; where none is named, all that know the device. Raises what making a named
+    one raises."""
+    names = list(cfg.drafts) or [name for name in groups()["draft"] if name != "custom"]
+    kinds = []
+    for name in names:
+        has_penalties = "penalties" in compose(["workload=GMM/0", f"draft={name}"]).draft
+        try:
+            for penalties in cfg.penalties if has_penalties else [None]:
+                kind = Kind(name, penalties)
+                kind.made(device)
+                kinds.append(kind)
+        except PrunerError as error:
+            if cfg.drafts:
+                raise
+            _say(f"draft={name} is left out: {error}")
+    return kinds
+
+
+def _chosen(cfg: DictConfig, dataset: Dataset) -> list[Dataset]:
+    """The records that are asked for, task by task. Raises ConfigError when there are none, or when a task's
+    are of several devices: latencies compare within one."""
+    if cfg.recorded is not None:
+        wanted = [name for name in dataset.devices if cfg.recorded in name]
+        if not wanted:
+            known = "; ".join(dataset.devices) or "nothing"
+            raise ConfigError(f"recorded={cfg.recorded} is in no device's name; the records are of {known}.")
+        dataset = dataset[np.isin(dataset.device, wanted)]
+    ids = [task.id for task in dataset.tasks]
+    for task in cfg.tasks:
+        if task not in ids:
+            raise ConfigError(f"tasks={task}: there is no such task; there are {', '.join(ids) or 'none'}.")
+    tasks = [dataset.of(task) for task in cfg.tasks or ids]
+    tasks = [task for task in tasks if len(task) or cfg.recorded is None]
+    for task in tasks:
+        if len(task.devices) > 1:
+            raise ConfigError(
+                f"the records of {task.tasks[0].id} are of {len(task.devices)} devices, and latencies "
+                f"compare within one. Choose with recorded=TEXT, part of a name: {'; '.join(task.devices)}."
+            )
+    return tasks
+
+
+class _Reading:
+    """Says now and then how far reading is."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if time.monotonic() - self._said > _PATIENCE_S:
+            self._said = time.monotonic()
+            _say(f"{what}: {done:,} {f'of {total:,} ' if total else ''}records read")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Tasks of a data set as drafts are judged on them: distinct programs that ran, and their device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tvm.target import Target
+
+from pruner.analyzer.device import Device
+from pruner.analyzer.host import restricted_to
+from pruner.errors import ConfigError
+from pruner.records.dataset import Dataset, RecordedTask
+from pruner.records.spaces import recorded_rows
+from pruner.search.population import Population
+from pruner.search.tir_reader import read_nest
+
+DIRECT, WINOGRAD, OTHER = "direct", "winograd", "other"
+KIND = {"llvm": "cpu", "cuda": "gpu"}
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The n distinct programs of a task that ran.
+
+    latency_s: float64[n], of a program that was recorded several times the mean. slow: rows that must be
+    replayed one by one. unscored: distinct valid records that are no row of any space, left out. device: as
+    the task's programs see it.
+    """
+
+    name: str
+    group: str
+    weight: float
+    device: Device
+    rows: Population
+    latency_s: NDArray[np.float64]
+    slow: int
+    unscored: int
+
+
+def judged(records: Dataset, device: Device) -> Judged | None:
+    """The task of a data set with one task; None when none of its programs ran."""
+    records = records[records.failure == ""]
+    if not len(records):
+        return None
+    task = records.tasks[0]
+    seen = seen_by(device, task.target, task.id)
+    rows, kept = recorded_rows(records)
+    _, first, same = np.unique(rows.hashes(), return_index=True, return_inverse=True)
+    latency = np.bincount(same, weights=records.latency_s[kept]) / np.bincount(same)
+    order = np.argsort(first)  # as they were recorded
+    rows = rows[first[order]]
+    supported = np.array(rows.space.supported)
+    return Judged(
+        task.id,
+        group_of(task),
+        task.weight,
+        seen,
+        rows,
+        latency[order],
+        int((~supported[rows.sketch_ids]).sum()),
+        len(records) - len(kept),
+    )
+
+
+def seen_by(device: Device, target: Target, task: str) -> Device:
+    """The device as programs for the target see it: a CPU has the target's cores and vectors. Raises
+    ConfigError when the target is for another device."""
+    kind = str(target.kind.name)
+    if KIND.get(kind) != device.kind:
+        raise ConfigError(
+            f"{task} was recorded for a target of kind {kind}; device {device.name} is a {device.kind}. Give "
+            "device= the one that the records are from."
+        )
+    if device.kind == "cpu":
+        return restricted_to(device, target, int(target.attrs.get("num-cores", device.cores)))
+    arch = target.attrs.get("arch")
+    if arch is not None and str(arch).rstrip("af") != str(device.target["arch"]).rstrip("af"):
+        raise ConfigError(
+            f"{task} was recorded for {arch}; device {device.name} is {device.target['arch']}. Give device= "
+            "the one that the records are from."
+        )
+    return device
+
+
+def group_of(task: RecordedTask) -> str:
+    """Convolutions are `direct` or `winograd`, all else is `other`, by the names of the program's blocks."""
+    names = {statement.name for statement in read_nest(task.mod).statements}
+    if "bgemm" in names:
+        return WINOGRAD
+    return DIRECT if any("conv" in name.lower() for name in names) else OTHER
