@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from rich.console import Console
-from tvm import te
 
 import pruner
 from pruner import compiled, report
@@ -24,6 +23,7 @@ from pruner.measure.nvcc import Resources
 from pruner.records.database import load
 from pruner.records.journal import Journal
 from pruner.search.latent import LatentSearch
+from tests.run_util import matmul
 
 DEVICE = Device.load("x86-64")
 
@@ -62,15 +62,6 @@ class Messages(PlainDisplay):
     @property
     def text(self):
         return self.console.file._stream.getvalue()
-
-
-def matmul(n=32):
-    a = te.placeholder((n, n), "float32", name="A")
-    b = te.placeholder((n, n), "float32", name="B")
-    k = te.reduce_axis((0, n), name="k")
-    return te.create_prim_func(
-        [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
-    )
 
 
 @pytest.fixture

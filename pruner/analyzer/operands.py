@@ -89,7 +89,8 @@ def operands(touched: Reach, strides: Sequence[Strides], code: InnerCode, regist
             load = np.where(fits, np.minimum(load, once[i] / operations), load)
             loads += load
             gathered += np.where(gathers[i], load, 0.0)
-            again += _again(code, narrow[i], touched.moves[i])
+            if code.spans["S2"] and code.unrolled2.any():
+                again += _again(code, narrow[i], touched.moves[i])
     return Operands(loads, gathered, gathers[-1], again)
 
 
