@@ -68,14 +68,14 @@ class Arm:
         return {"overrides": list(self.overrides), "program": self.program}
 
 
-def check_overrides(overrides: Sequence[str]) -> None:
-    """Raises ConfigError for overrides that `pruner tune` does not take, that are the study's to set, or that
-    leave a study nothing to compare."""
-    own = [item.key_or_group for item in parse(overrides) if item.key_or_group in _THE_STUDYS]
+def check_overrides(overrides: Sequence[str], *also: str) -> None:
+    """Raises ConfigError for overrides that `pruner tune` does not take, that are the study's to set (those of
+    all studies and `also`), or that leave a study nothing to compare."""
+    own = [item.key_or_group for item in parse(overrides) if item.key_or_group in (*_THE_STUDYS, *also)]
     if own:
         raise ConfigError(
-            f"overrides hold {own[0]}, which is the same for all arms of a block: leave it out, and give the "
-            "study's own setting."
+            f"overrides hold {own[0]}, which the study sets itself: leave it out, and give the study's own "
+            "setting."
         )
     cfg = compose(["workload=GMM/0", *overrides])
     if cfg.measure.get("_target_") == UNTIMED:

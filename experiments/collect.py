@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from zlib import crc32
 
 import numpy as np
@@ -29,6 +30,7 @@ from experiments.arm import check_overrides
 from experiments.collect_report import readme
 from experiments.collecting import choose, measured, recorded
 from experiments.retime import Bench
+from pruner.analyzer.draft import DraftModel
 from pruner.config import compose, instantiate
 from pruner.errors import ConfigError
 from pruner.files import write_whole
@@ -44,6 +46,11 @@ TARGETS: dict[str, dict[str, Any] | None] = {
     "native": None,
 }
 FILES = ("random", "drafted")
+# What is told of a block.
+_TOLD = {
+    *("task", "target", "programs", "random", "failed", "compared", "best_s", "median_s", "untuned_s"),
+    *("threads", "seconds", "commit"),
+}
 _MANIFEST = "collection.json"
 
 
@@ -62,7 +69,7 @@ class Block:
 
     def path(self, end: str) -> Path:
         """A file of the block; the .json one is written last."""
-        return self.folder / f"{self.name.replace('/', '-')}.{end}"
+        return self.folder / f"{quote(self.name, safe='@')}.{end}"
 
     @property
     def done(self) -> bool:
@@ -71,11 +78,16 @@ class Block:
 
     def load(self) -> tuple[list[Dataset], dict[str, Any]]:
         """A finished block's data sets, in the order of FILES, and what is told of it."""
+        path = self.path("json")
         try:
-            told: dict[str, Any] = json.loads(self.path("json").read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{self.path('json')} cannot be read ({error}). Remove it.") from error
-        return [Dataset.load(self.path(f"{name}.npz")) for name in FILES], told
+            told: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            if missing := _TOLD - told.keys():
+                raise ConfigError(f"no {', '.join(sorted(missing))}")
+            return [Dataset.load(self.path(f"{name}.npz")) for name in FILES], told
+        except (OSError, ValueError, AttributeError, ConfigError) as error:
+            raise ConfigError(
+                f"the block {path} is damaged ({error}). Remove that file; the block is made again."
+            ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,9 +103,11 @@ def collect(cfg: DictConfig, words: Sequence[str]) -> None:
     made = output.origin(STUDY, words)
     folder = Path(cfg.blocks or Path(cfg.work_dir) / ".blocks")
     settings.make_folder("blocks", folder)
-    _claim(cfg, folder, made["machine"])
     blocks = [Block(task, target, folder) for task in cfg.tasks for target in cfg.targets]
     benches = {block: _bench(cfg, block) for block in blocks if not block.done}
+    for block, bench in benches.items():
+        _draft(cfg, block, bench)
+    _claim(cfg, folder, made["machine"])
     for number, block in enumerate(blocks, 1):
         where = f"{number}/{len(blocks)}  {block.name}"
         if block.done:
@@ -109,16 +123,18 @@ def collect(cfg: DictConfig, words: Sequence[str]) -> None:
     _join(cfg, [block for block in blocks if block.done], made)
     missing = sum(not block.done for block in blocks)
     if missing:
-        _say(f"{missing} of {len(blocks)} blocks are missing; the same command makes them.")
+        _say(
+            f"{missing} of {len(blocks)} blocks are missing; the same command with blocks={folder} makes "
+            "them."
+        )
 
 
 def make(cfg: DictConfig, block: Block, bench: Bench, machine: str) -> dict[str, Any]:
     """Makes a block, saves it, and returns what is told of it."""
     start = time.monotonic()
     rng = np.random.default_rng([cfg.seed, crc32(block.name.encode())])
-    draft = instantiate(_composed(cfg, block).draft, device=bench.device)
     space = Space.of(bench.task)
-    chosen = choose(space, draft, cfg.programs, rng)
+    chosen = choose(space, _draft(cfg, block, bench), cfg.programs, rng)
     with bench.measuring() as measurer:
         untuned = measurer.baseline()
         found = measured(measurer, chosen, _composed(cfg, block).batch)
@@ -149,7 +165,7 @@ def _check(cfg: DictConfig) -> None:
     settings.check_filled(cfg, "tasks", "targets")
     whole(2, programs=cfg.programs)
     whole(0, seed=cfg.seed)
-    check_overrides(cfg.overrides)
+    check_overrides(cfg.overrides, "target", "device", "draft")
     if not 0 <= cfg.minutes < float("inf"):
         raise ConfigError(f"minutes={cfg.minutes} is not accepted: give a number above 0, or 0 for no limit.")
     for target in cfg.targets:
@@ -190,6 +206,12 @@ def _composed(cfg: DictConfig, block: Block) -> DictConfig:
     target = TARGETS[block.target]
     given = [] if target is None else [f"target={json.dumps(target)}"]
     return compose([f"workload={block.task}", f"draft={cfg.draft}", *given, *cfg.overrides])
+
+
+def _draft(cfg: DictConfig, block: Block, bench: Bench) -> DraftModel:
+    """Raises PrunerError when the draft model does not know the block's device."""
+    model: DraftModel = instantiate(_composed(cfg, block).draft, device=bench.device)
+    return model
 
 
 def _bench(cfg: DictConfig, block: Block) -> Bench:

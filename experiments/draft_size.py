@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 
 from experiments import output, settings
 from experiments.draft_size_report import picture, report, said
-from experiments.draft_size_rows import SUMMARY, Kind, Row, Size, grouped, score, shown, summary
+from experiments.draft_size_rows import SUMMARY, Kind, Row, Size, grouped, option, score, shown, summary
 from experiments.judged import judged
 from pruner.analyzer.device import Device
 from pruner.analyzer.penalties import kept_penalties
@@ -33,6 +33,8 @@ from pruner.settings import positive, whole
 STUDY = "draft_size"
 # Seconds between two lines of progress while records are read.
 _PATIENCE_S = 5.0
+# No data set has more programs.
+_MOST = 10**9
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +58,7 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
         task = judged(records, device)
         if task is None:
             left_out.append(records.tasks[0].id)
-            _say(f"{number}/{len(tasks)}  {left_out[-1]}  left out: it has no valid record")
+            _say(f"{number}/{len(tasks)}  {left_out[-1]}  left out: no valid record of it can be replayed")
             continue
         unscored += task.unscored
         rows += (new := list(score(task, kinds, sizes)))
@@ -88,6 +90,8 @@ def _sizes(cfg: DictConfig) -> list[Size]:
     settings.check_filled(cfg, "data", "penalties")
     for size in cfg.sizes:
         whole(1, sizes=size)
+        if size > _MOST:
+            raise ConfigError(f"sizes={size} is not accepted: give at most {_MOST:,}.")
     for share in cfg.shares:
         positive(shares=share)
         if share > 1:
@@ -104,7 +108,7 @@ def _kinds(cfg: DictConfig, device: Device) -> list[Kind]:
     names = list(cfg.drafts) or [name for name in groups()["draft"] if name != "custom"]
     kinds = []
     for name in names:
-        has_penalties = "penalties" in compose(["workload=GMM/0", f"draft={name}"]).draft
+        has_penalties = "penalties" in compose(option(name)).draft
         try:
             for penalties in cfg.penalties if has_penalties else [None]:
                 kind = Kind(name, penalties)
@@ -123,7 +127,7 @@ def _chosen(cfg: DictConfig, dataset: Dataset) -> list[Dataset]:
     if cfg.recorded is not None:
         wanted = [name for name in dataset.devices if cfg.recorded in name]
         if not wanted:
-            known = "; ".join(dataset.devices) or "nothing"
+            known = "; ".join(map(_named, dataset.devices)) or "nothing"
             raise ConfigError(f"recorded={cfg.recorded} is in no device's name; the records are of {known}.")
         dataset = dataset[np.isin(dataset.device, wanted)]
     ids = [task.id for task in dataset.tasks]
@@ -136,9 +140,14 @@ def _chosen(cfg: DictConfig, dataset: Dataset) -> list[Dataset]:
         if len(task.devices) > 1:
             raise ConfigError(
                 f"the records of {task.tasks[0].id} are of {len(task.devices)} devices, and latencies "
-                f"compare within one. Choose with recorded=TEXT, part of a name: {'; '.join(task.devices)}."
+                f"compare within one. Choose with recorded=TEXT, part of a name: "
+                f"{'; '.join(map(_named, task.devices))}."
             )
     return tasks
+
+
+def _named(device: str) -> str:
+    return device or "(unnamed)"
 
 
 class _Reading:

@@ -49,7 +49,9 @@ def report(document: Mapping[str, Any]) -> str:
         f"\n{NOTES}",
     ]
     if document["left_out"]:
-        parts.append(f"\nLeft out, without a valid record: {', '.join(document['left_out'])}.")
+        parts.append(
+            f"\nLeft out, without a valid record that can be replayed: {', '.join(document['left_out'])}."
+        )
     if document["unscored"]:
         parts.append(f"\n{document['unscored']} valid records are rows of no space and were left out.")
     return "\n".join(parts)

@@ -28,7 +28,8 @@ _HIDDEN = ("asked", "best_s", "kth_s", "random_s")
 
 @dataclass(frozen=True)
 class Kind:
-    """A draft model of `pruner tune`, with its penalties; None where it has none."""
+    """A draft model of `pruner tune`, by its option or as `package.module.Class`, with its penalties; None
+    where it has none."""
 
     draft: str
     penalties: str | None
@@ -41,9 +42,14 @@ class Kind:
     def made(self, device: Device) -> DraftModel:
         """The model for a device. Raises DeviceError when it does not know such devices."""
         chosen = [f"draft.penalties={self.penalties}"] if self.penalties is not None else []
-        cfg = compose(["workload=GMM/0", f"draft={self.draft}", *chosen])  # the workload is not used
-        model: DraftModel = instantiate(cfg.draft, device=device)
+        model: DraftModel = instantiate(compose([*option(self.draft), *chosen]).draft, device=device)
         return model
+
+
+def option(draft: str) -> list[str]:
+    """The settings of `pruner tune` that choose the draft model; the workload is not used."""
+    own = ["draft=custom", f"draft._target_={draft}"] if "." in draft else [f"draft={draft}"]
+    return ["workload=GMM/0", *own]
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,9 @@ def score(task: Judged, kinds: Sequence[Kind], sizes: Sequence[Size]) -> Iterato
     best = float(task.latency_s.min())
     random = {size: expected_kth(np.zeros(n), task.latency_s, size.of(n)) for size in sizes}
     for kind in kinds:
+        model = kind.made(task.device)
         start = time.perf_counter()
-        scores = draft_scores(kind.made(task.device), task.rows)
+        scores = draft_scores(model, task.rows)
         seconds = time.perf_counter() - start
         correlation = rank_correlation(scores, task.latency_s)
         for size in sizes:
@@ -104,6 +111,7 @@ def grouped(rows: Sequence[Row]) -> list[Row]:
     """Rows weighted over the tasks of each group, and of all: one a draft model, size and group. A figure is
     None where a task has none at this size; tasks of fewer than k programs are not in Best-k.
 
+    Those of a random draft are the best latency over the expected k-th best one, as the weighted sums are.
     mean_best1, mean_random1: plain means over tasks. regret: the geometric mean over tasks of 1 - Best-1 over
     chance's, neither taken for less than NOISE; 1 is chance's. rank_correlation: the tasks' median.
     """

@@ -25,7 +25,7 @@ class Judged:
     """The n distinct programs of a task that ran.
 
     latency_s: float64[n], of a program that was recorded several times the mean. slow: rows that must be
-    replayed one by one. unscored: distinct valid records that are no row of any space, left out. device: as
+    replayed one by one. unscored: valid records that are no row of any space, left out. device: as
     the task's programs see it.
     """
 
@@ -40,13 +40,16 @@ class Judged:
 
 
 def judged(records: Dataset, device: Device) -> Judged | None:
-    """The task of a data set with one task; None when none of its programs ran."""
+    """The task of a data set with one task; None when none of its programs ran, or TVM refuses them all."""
     records = records[records.failure == ""]
     if not len(records):
         return None
     task = records.tasks[0]
     seen = seen_by(device, task.target, task.id)
-    rows, kept = recorded_rows(records)
+    try:
+        rows, kept = recorded_rows(records)
+    except ConfigError:  # TVM refuses them all
+        return None
     _, first, same = np.unique(rows.hashes(), return_index=True, return_inverse=True)
     latency = np.bincount(same, weights=records.latency_s[kept]) / np.bincount(same)
     order = np.argsort(first)  # as they were recorded

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pruner.files import write_whole
+from pruner.errors import ConfigError
+from pruner.files import draft_of, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +51,8 @@ def write(
     text: str,
     figure: Figure | None = None,
 ) -> None:
-    """Writes the study's files; each appears whole or not at all.
+    """Writes the study's files; each appears whole or not at all. Raises ConfigError for a folder that cannot
+    be written to.
 
     Args:
         document: NAME.json; no NaN (give None).
@@ -61,11 +63,15 @@ def write(
     import pandas as pd
 
     base = Path(folder) / study
-    write_whole(base.with_suffix(".json"), json.dumps(document, indent=1, allow_nan=False) + "\n")
-    write_whole(base.with_suffix(".csv"), pd.DataFrame(list(rows)).to_csv(index=False))
-    write_whole(base.with_suffix(".md"), text.rstrip() + "\n")
-    if figure is not None:
-        figure.savefig(base.with_suffix(".png"), dpi=120)
+    try:
+        write_whole(base.with_suffix(".json"), json.dumps(document, indent=1, allow_nan=False) + "\n")
+        write_whole(base.with_suffix(".csv"), pd.DataFrame(list(rows)).to_csv(index=False))
+        write_whole(base.with_suffix(".md"), text.rstrip() + "\n")
+        if figure is not None:
+            with draft_of(base.with_suffix(".png")) as draft:
+                figure.savefig(draft, dpi=120, format="png")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written to: {error.strerror}.") from error
 
 
 def heading(study: str, made: Mapping[str, Any]) -> str:

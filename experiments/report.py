@@ -75,17 +75,14 @@ def report(folder: Path, words: Sequence[str]) -> str:
     others = set(differing) - {_SEED, "workload"}
     figure = against(rows, numbers[0]) if others == set(numbers[:1]) and numbers else curves(_arms(rows))
     text = _text(made, rows, differing, unfinished)
-    try:
-        output.write(
-            folder,
-            STUDY,
-            document={**made, "differing": differing, "unfinished": unfinished, "results": rows},
-            rows=[_plain(row) for row in rows],
-            text=text,
-            figure=figure,
-        )
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be written to: {error.strerror}.") from error
+    output.write(
+        folder,
+        STUDY,
+        document={**made, "differing": differing, "unfinished": unfinished, "results": rows},
+        rows=[_plain(row) for row in rows],
+        text=text,
+        figure=figure,
+    )
     return text
 
 
@@ -108,11 +105,19 @@ def _jobs(folder: Path) -> tuple[list[tuple[str, Contents, Mapping[str, Any]]], 
         path = folder / name / _SUMMARY
         try:
             summary = json.loads(path.read_text("utf-8"))
-            summary["best_s"], summary["seconds"]["total"]
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            summary["best_s"], summary["baseline_s"]
+            if not all(
+                _is_number(value) for value in (summary["trials"], summary["failed"], *_total(summary))
+            ):
+                raise ValueError("no numbers of trials, failures and seconds")
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(f"{path} is no summary of a run ({error!r}).") from error
         jobs.append((name, Journal.read(folder / name / NAME), summary))
     return jobs, [name for name in names if name not in done]
+
+
+def _total(summary: Mapping[str, Any]) -> list[Any]:
+    return [summary["seconds"]["total"], *summary["seconds"].values()]
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:

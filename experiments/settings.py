@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from pruner.cli import BAD_INPUT, INTERRUPTED
 from pruner.config import did_you_mean, explained, parse
 from pruner.errors import ConfigError, PrunerError
 from pruner.interrupt import terminated_like_interrupted
+from pruner.stream import LastingStream
 
 CONF = Path(__file__).parent / "conf"
 
@@ -80,10 +81,12 @@ def main(study: str, work: Callable[[DictConfig], None], arguments: Sequence[str
         folder = Path(cfg.work_dir)
         new = None if folder.exists() else folder
         make_folder("work_dir", folder)
-        with terminated_like_interrupted():
+        # A study of an hour does not end because nobody reads on.
+        with terminated_like_interrupted(), redirect_stdout(LastingStream(sys.stdout)):
             work(cfg)
-    except PrunerError as error:
-        sys.stderr.write(f"{study}: {error}\n")
+            print(cfg.work_dir, flush=True)
+    except (PrunerError, OSError) as error:
+        sys.stderr.write(f"{study}: {_said(error)}\n")
         if new is not None:
             with suppress(OSError):  # something is in it
                 new.rmdir()
@@ -91,8 +94,14 @@ def main(study: str, work: Callable[[DictConfig], None], arguments: Sequence[str
     except KeyboardInterrupt:
         sys.stderr.write(f"{study}: interrupted\n")
         return INTERRUPTED
-    print(cfg.work_dir, flush=True)
     return 0
+
+
+def _said(error: PrunerError | OSError) -> str:
+    """The message; of a file that cannot be read or written, which one and why."""
+    if isinstance(error, PrunerError):
+        return str(error)
+    return f"{error.filename or 'a file'}: {error.strerror}. Make room there, or choose another folder."
 
 
 def usage(study: str) -> str:

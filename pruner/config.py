@@ -66,7 +66,13 @@ def compose_sweep(overrides: Sequence[str], config_dir: str | None = None) -> li
         for item in parsed
     ]
     jobs = [list(job) for job in itertools.product(*choices)]
-    return [_compose(job, config_dir, number, sweep=True) for number, job in enumerate(jobs)]
+    configs = [_compose(job, config_dir, number, sweep=True) for number, job in enumerate(jobs)]
+    if len({cfg.work_dir for cfg in configs}) < len(configs):
+        raise ConfigError(
+            f"work_dir={configs[0].work_dir} is given to {len(configs)} runs; each needs its own. Leave it "
+            "out: each then has a folder of its own."
+        )
+    return configs
 
 
 def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:

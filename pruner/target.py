@@ -118,8 +118,19 @@ def _complete_gpu(
 
 def _check_cpu(target: Target) -> None:
     """LLVM would pass over a CPU it does not know in silence, and TVM takes any number of cores."""
+    triple = str(target.attrs.get("mtriple") or "")
+    if not codegen.llvm_is_valid_cpu("generic", triple):  # its list of CPUs would end the process
+        raise ConfigError(
+            f"LLVM knows no machine {triple} (target mtriple): give one such as aarch64-linux-gnu, or leave "
+            "it out for this machine."
+        )
     cpu = str(target.attrs.get("mcpu") or "generic")
-    known = sorted(str(name) for name in codegen.llvm_get_cpu_archlist(target))
+    try:
+        known = sorted(str(name) for name in codegen.llvm_get_cpu_archlist(target))
+    except Exception as error:  # TVM raises its own kinds of error
+        raise ConfigError(
+            f"LLVM refuses an option of target {target}: {str(error).splitlines()[-1]}. {_ACCEPTED}"
+        ) from error
     if cpu not in known:
         close = difflib.get_close_matches(cpu, known, 3) or known[:: max(1, len(known) // 12)]
         raise ConfigError(
@@ -146,13 +157,16 @@ def _target(description: str | dict[str, Any] | Target) -> Target:
 def _from_json(text: str) -> dict[str, Any]:
     try:
         return dict(json.loads(text))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # the latter for nested lists
         raise ConfigError(f"target {text} is not JSON: {error}. {_ACCEPTED}") from error
 
 
 def _from_options(text: str) -> dict[str, Any]:
     """`llvm -mcpu=znver4 -mattr=+avx2,+fma -num-cores 2` as a dict."""
-    kind, *words = shlex.split(text)
+    try:
+        kind, *words = shlex.split(text)
+    except ValueError as error:  # a quotation that has no end
+        raise ConfigError(f'target "{text}" cannot be read: {error}. {_ACCEPTED}') from error
     config: dict[str, Any] = {"kind": kind}
     while words:
         word = words.pop(0)

@@ -20,7 +20,7 @@ from pruner.workload_file import load_program
 __all__ = ["Task", "load_task", "make_task", "resolve_target"]
 
 # FAMILY/INDEX of TVM's operator set.
-NAMED = re.compile(r"(?P<family>\w+)/(?P<index>-?\d+)")
+NAMED = re.compile(r"(?P<family>\w+)/(?P<index>-?\d{1,9})")
 
 
 @dataclass(frozen=True)

@@ -217,3 +217,5 @@ def test_a_sweep_is_every_combination_in_its_own_folder():
     assert all(c.work_dir.startswith("multirun/") for c in configs)
     with pytest.raises(ConfigError, match="seed=-1"):
         compose_sweep([W, "seed=0,-1"])
+    with pytest.raises(ConfigError, match="work_dir=here is given to 2 runs"):
+        compose_sweep([W, "seed=0,1", "work_dir=here"])

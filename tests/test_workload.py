@@ -91,7 +91,7 @@ def test_a_named_task_is_what_metaschedule_would_tune() -> None:
     assert task.name == "GMM/0"
 
 
-@pytest.mark.parametrize("name", ["GMM/9", "GMM/-1", "XYZ/0", "gmm", ""])
+@pytest.mark.parametrize("name", ["GMM/9", "GMM/-1", "GMM/" + "9" * 5000, "XYZ/0", "gmm", ""])
 def test_an_unknown_workload_lists_families_and_indices(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_task(name, TARGET)
@@ -226,6 +226,9 @@ def test_the_old_string_form_is_translated() -> None:
         ({"kind": "llvm", "colour": 1}, "colour"),
         ({}, "kind"),
         ('{"kind": ', "not JSON"),
+        pytest.param('{"a": ' + "[" * 100_000, "not JSON", id="nested"),
+        ('{"kind": "llvm", "num-cores": ' + "9" * 5000 + "}", "not JSON"),
+        ('llvm -mcpu="znver4', "No closing quotation"),
         ("llvm mcpu", "not an option"),
         ("llvm -colour=1", "colour"),
         ("nvidia/no-such-card", "nvidia/nvidia-a100"),
@@ -242,6 +245,8 @@ def test_an_unknown_target_says_what_is_accepted(given: str | dict[str, object],
     [
         ({"kind": "llvm", "mcpu": "znver"}, "no CPU znver .*znver4"),
         ("llvm -mcpu=bogus", "no CPU bogus"),
+        ("llvm -mtriple=nowhere", "no machine nowhere"),
+        ("llvm -jit=bogus", "invalid jit option bogus"),
         ({"kind": "llvm", "num-cores": 0}, "num-cores=0"),
         ({"kind": "llvm", "num-cores": -2}, "num-cores=-2"),
     ],

@@ -143,7 +143,8 @@ class Device:
         """The device as programs see it that use so many cores and vector registers of so many bytes, where
         that is less than it has."""
         cores, width = min(cores, self.cores), min(vector_bytes, self.vector_bytes)
-        if (cores, width) == (self.cores, self.vector_bytes):
+        registers = min(registers, self.registers)
+        if (cores, width, registers) == (self.cores, self.vector_bytes, self.registers):
             return self
         share, lanes = cores / self.cores, width // 4
         levels = [
@@ -151,7 +152,7 @@ class Device:
             for level in self.levels
         ]
         levels = [replace(level, units=cores) if level.unit == "core" else level for level in levels]
-        levels[0] = replace(levels[0], units=lanes, capacity=width * min(registers, self.registers))
+        levels[0] = replace(levels[0], units=lanes, capacity=width * registers)
         slower = share * lanes / self.levels[0].units
         peak = {dtype: rate * slower for dtype, rate in self.peak.items()}
         return replace(self, cores=cores, levels=tuple(levels), peak=peak)

@@ -93,22 +93,26 @@ def reach(batch: StatementBatch, loops: tuple[Loop, ...], extents: Floats, trans
         moved = tuple([loop in moving for loop in loops])
         size = float(access.buffer.itemsize)
         touched, run = _elements(access, loops, m)
-        run = run * size
-        bytes_ = touched * (size * np.ceil(run / transaction) * transaction / run)
+        bytes_ = np.ceil(run * (size / transaction))
+        bytes_ *= transaction
+        bytes_ *= touched / run
         if home.any():
             # Inside the loops that a buffer lives in, what all of them touch is what one turn touches.
             inner = np.maximum(levels, np.minimum(home, depth))
             touched, bytes_ = touched[inner, each], bytes_[inner, each]
         # What is loaded at a depth is loaded again in each turn of the loops out to the last that moves it.
-        refetched = np.array(moved, dtype=bool)[:, None] & iterates & (home < levels[1:])
-        last = np.zeros((depth + 1, m), dtype=np.int64)
-        np.maximum.accumulate(np.where(refetched, levels[1:], 0), axis=0, out=last[1:])
-        weight = 2.0 if i >= len(operands) and (statement.has_init or statement.reduces) else 1.0
         # Turns of that last loop that overlap, the windows of a convolution, load what is new alone.
-        sweep = np.maximum(last - 1, 0)
-        overlapped = np.where(last > 0, bytes_[sweep, each] * outer[sweep, each], np.inf)
-        fetched += weight * np.minimum(bytes_ * outer[last, each], overlapped)
+        turns, overlapped = np.ones((depth + 1, m)), np.full((depth + 1, m), np.inf)
+        for level in range(depth):
+            turns[level + 1], overlapped[level + 1] = turns[level], overlapped[level]
+            if moved[level]:
+                refetched = iterates[level] & (home <= level)
+                np.copyto(turns[level + 1], outer[level + 1], where=refetched)
+                np.copyto(overlapped[level + 1], bytes_[level] * outer[level], where=refetched)
+        weight = 2.0 if i >= len(operands) and (statement.has_init or statement.reduces) else 1.0
         lines += bytes_
+        turns *= bytes_
+        fetched += weight * np.minimum(turns, overlapped, out=turns)
         elements.append(touched)
         moves.append(moved)
     return Reach(accesses, len(operands), elements, moves, lines, fetched)
@@ -117,10 +121,10 @@ def reach(batch: StatementBatch, loops: tuple[Loop, ...], extents: Floats, trans
 def _elements(access: Access, loops: tuple[Loop, ...], m: int) -> tuple[Floats, Floats]:
     """`(depth + 1) x m` each: elements touched while the loops from a depth inwards run, and how many of
     them lie next to each other; of a buffer with memory of its own in every turn of every loop."""
-    touched, run = np.ones((len(loops) + 1, m)), np.ones((len(loops) + 1, m))
-    for widths in zip(*widths_by_depth(access, loops), strict=True):
+    touched = run = np.ones((len(loops) + 1, m))
+    for number, widths in enumerate(zip(*widths_by_depth(access, loops), strict=True)):
         run = np.empty_like(touched)
         for level, width in enumerate(widths):
             run[level] = width
-        touched = touched * run
+        touched = touched * run if number else run
     return touched, run

@@ -53,15 +53,17 @@ def run(statement: GpuInspection, access: Access) -> Floats:
 
 def warp_sectors(statement: GpuInspection, i: int, device: Device) -> Floats:
     """float64[m], sectors that a warp's load or store of access `i` touches: one for threads that walk far
-    enough apart, one for all of them that stand still."""
-    access, m = accesses(statement.batch.statement)[i], len(statement.batch)
-    threads = [loop for loop in statement.batch.statement.loops if statement.roles.of(loop) == "threadIdx"]
-    together = np.clip(statement.kernel.threads, 1.0, device.sm.warp)
-    apart = np.zeros(m)
-    if threads:
-        apart = np.abs(np.broadcast_to(np.asarray(access.stride(threads[-1]), dtype=np.float64), m))
-    sectors = np.ceil(together * apart * access.buffer.itemsize / device.transaction)
-    return np.asarray(np.clip(sectors, 1.0, together))
+    enough apart, one for all of them that stand still. A warp is filled from the innermost of the fused loops
+    outwards."""
+    access, sectors = accesses(statement.batch.statement)[i], np.ones(len(statement.batch))
+    left = np.clip(statement.kernel.threads, 1.0, device.sm.warp)
+    for level in reversed(statement.roles.span("threadIdx", statement.loops)):
+        together = np.minimum(left, statement.extents[level])
+        apart = np.abs(np.asarray(access.stride(statement.loops[level]), dtype=np.float64))
+        reached = np.ceil(together * apart * access.buffer.itemsize / device.transaction)
+        sectors = sectors * np.clip(reached, 1.0, together)
+        left = left / together
+    return sectors
 
 
 def _divided(access: Access) -> set[Loop]:

@@ -160,10 +160,12 @@ def _multiplying(
     operation = device.sm.warp / device.levels[0].units * _slower(statement, device)
     issue = grid.warps * steps * instances * operation
     alone = np.zeros_like(issue)
-    loads = np.sum([distinct(statement, i) for i in staged], axis=0) / code.size
+    each = [distinct(statement, i) / code.size for i in staged]
+    loads = np.sum(each, axis=0)
+    words = np.sum([load * _words(statement, i) for i, load in zip(staged, each, strict=True)], axis=0)
     near = np.zeros_like(issue)
     if "l1_memory" in kept:
-        near = near + grid.warps * steps * instances * loads * _shared_cycles(device) * costs.vectors
+        near = near + grid.warps * steps * instances * words * _shared_cycles(device) * costs.vectors
         if operation <= 1.0:
             over = np.clip((code.size * (1.0 + loads) - costs.body) / (costs.body / 2), 0.0, 1.0)
             near = near + grid.warps * steps * instances * (1.0 + loads) * over
@@ -220,6 +222,11 @@ def _slower(statement: GpuInspection, device: Device) -> float:
     generated code does not make."""
     single = device.peak["float32"]
     return max(1.0, single / device.peak.get(statement.batch.statement.dtype, single))
+
+
+def _words(statement: GpuInspection, i: int) -> float:
+    """Words of 4 bytes that a load of access `i` takes of every lane; half a one takes as long."""
+    return max(1.0, accesses(statement.batch.statement)[i].buffer.itemsize / 4)
 
 
 def _sector_cycles(device: Device) -> float:

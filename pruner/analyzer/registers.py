@@ -142,7 +142,7 @@ def register_tile(
     body_at_home = vectors.copy()
     for level, position in enumerate(positions):
         body_at_home = np.where(position >= home, body_at_home * rest[level], body_at_home)
-    local = (home > 0) & (body_at_home <= limit) & (body_at_home <= LLVM_UNROLL)
+    local = (home > 0) & (body_at_home <= LLVM_UNROLL)
     return RegisterTile(
         lanes=length / vectors,
         vectors=vectors,

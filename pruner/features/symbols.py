@@ -46,7 +46,7 @@ class SymbolFeatures(FeatureExtractor):
     """
 
     name = "symbols"
-    version = 1
+    version = 2
 
     def __init__(self, *, device: Device) -> None:
         self.device = device
@@ -65,6 +65,7 @@ class SymbolFeatures(FeatureExtractor):
 
     def _fill(self, table: Columns, statements: list[Inspection]) -> None:
         n = len(table["seconds"])
+        table["seconds"] = self._roofline.together(statements, n)
         most, main_slot = np.zeros(n), np.full(n, np.iinfo(np.int64).max)
         for statement in statements:
             rows, slot = statement.batch.rows, statement.batch.slot
@@ -78,7 +79,6 @@ class SymbolFeatures(FeatureExtractor):
             terms = self._roofline.terms(statement)
             launches = self._roofline.launches(statement)
             found = self._symbol.symbols(statement)
-            np.add.at(table["seconds"], rows, terms.total + launches)
             np.add.at(table["symbol_seconds"], rows, self._symbol.latency(found))
             np.add.at(table["launch_seconds"], rows, launches)
             np.add.at(table["nests"], rows, (slot == statement.batch.nest).astype(float))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 INVALID = 1
 # Characters of a line where the output is no terminal.
 _FILE_WIDTH = 120
+# Reasons to leave records of a task out that are printed.
+_REASONS = 10
 
 
 def run(words: Sequence[str]) -> int:
@@ -95,7 +97,7 @@ def _validate(given: argparse.Namespace) -> int:
 
 
 def _convert(given: argparse.Namespace) -> int:
-    from pruner.records.convert import check_out, convert
+    from pruner.records.convert import check_out, convert, total
 
     check_out(given.out)
     dataset, report = _read(given)
@@ -104,9 +106,14 @@ def _convert(given: argparse.Namespace) -> int:
     with _progress() as progress:
         left_out = convert(dataset, given.out, progress)
     sys.stdout.write(f"{report.summary()}\n")
-    for task, count in left_out.items():
-        sys.stdout.write(f"{count:,} of {task} left out: TVM does not make their programs\n")
-    sys.stdout.write(f"{len(dataset) - sum(left_out.values()):,} records written to {given.out}\n")
+    for task, reasons in left_out.items():
+        common = sorted(reasons.items(), key=lambda item: -item[1])
+        for reason, count in common[:_REASONS]:
+            sys.stdout.write(f"{count:,} of {task} left out: {reason}\n")
+        rest = sum(count for _, count in common[_REASONS:])
+        if rest:
+            sys.stdout.write(f"{rest:,} of {task} left out for {len(common) - _REASONS:,} other reasons\n")
+    sys.stdout.write(f"{len(dataset) - total(left_out):,} records written to {given.out}\n")
     return 0
 
 

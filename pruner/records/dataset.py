@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +19,12 @@ from tvm.target import Target
 
 from pruner.errors import ConfigError
 from pruner.records import storage
+from pruner.records.checks import check
 from pruner.records.database import plain
+from pruner.records.reading import parse, within
 from pruner.records.storage import DTYPES
+from pruner.records.workloads import block_names, read_module
+from pruner.search.materialise import reason_of
 from pruner.search.population import UNUSED, Population
 from pruner.search.space import Space
 
@@ -39,9 +44,14 @@ class RecordedTask:
     sketches: tuple[str, ...] = ()
 
     def same_program(self, other: RecordedTask) -> bool:
-        """Whether both compute the same for the same target, whatever they are called."""
+        """Whether both compute the same for the same target in blocks of the same names, whatever they are
+        called: a trace of the one is one of the other."""
         targets = (plain(task.target.export()) for task in (self, other))
-        return next(targets) == next(targets) and tvm_ffi.structural_equal(self.mod, other.mod)
+        return (
+            next(targets) == next(targets)
+            and tvm_ffi.structural_equal(self.mod, other.mod)
+            and block_names(self.mod) == block_names(other.mod)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +66,8 @@ class Dataset:
         sketch_ids: int64[n], the sketch of a record's row; NO_ROW for a record that has a trace instead.
         decisions: `n x d` int64, the rows as in Population, UNUSED where a sketch has no such column.
         traces: object[n], the trace as JSON text of a record without a row, else None.
-        latency_s: float64[n], mean seconds of a call over the repeats; NaN for a failure.
+        latency_s: float64[n], seconds of a call: the mean over the repeats, and the median where this tuner
+            measured; NaN for a failure.
         spread_s: float64[n], standard deviation over the repeats; NaN where there was but one, or none.
         failure: str[n], one of `measure.measurement.FAILURES`; empty for a program that ran.
         cost_s: float64[n], seconds that building and running it took; NaN where nobody kept them.
@@ -202,33 +213,57 @@ class Dataset:
             for task in self.tasks
         ]
         columns = {name: getattr(self, name) for name in DTYPES}
-        columns["traces"] = np.array([trace or "" for trace in self.traces], dtype=np.str_)
+        columns["traces"] = object_column([trace or "" for trace in self.traces])
         storage.write(Path(path), json.dumps(tasks), columns)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Dataset:
-        """What `save` wrote. Raises ConfigError for another file."""
+        """What `save` wrote. Raises ConfigError for another file, and for one that holds what no measurement
+        gives or TVM must not be given."""
         try:
             text, columns = storage.read(Path(path))
-            tasks = tuple(_task(described) for described in json.loads(text))
-            columns["traces"] = object_column([str(trace) or None for trace in columns["traces"]])
-            return Dataset(tasks, **columns)
+            columns["traces"] = object_column([trace or None for trace in columns["traces"]])
         except ConfigError:
             raise
-        except Exception as error:  # TVM and the libraries that read files have kinds of their own
+        except Exception as error:  # the libraries that read files have kinds of their own
             raise ConfigError(
                 f"{path} is no data set ({error}). Give a file that was saved by one."
             ) from error
+        try:
+            dataset = Dataset(_tasks(parse(text)), **columns)
+            check(dataset)
+        except (ValueError, ConfigError) as error:
+            raise ConfigError(
+                f"{path} is no sound data set: {error} Give a file that was saved by one."
+            ) from error
+        return dataset
+
+
+def _tasks(described: Any) -> tuple[RecordedTask, ...]:
+    """Raises ConfigError for what `save` does not write."""
+    if not isinstance(described, list) or not all(isinstance(each, dict) for each in described):
+        raise ConfigError("its tasks are no list of objects.")
+    tasks = tuple(_task(each) for each in described)
+    if len({task.id for task in tasks}) < len(tasks):
+        raise ConfigError("two of its tasks have one id.")
+    return tasks
 
 
 def _task(described: Mapping[str, Any]) -> RecordedTask:
-    return RecordedTask(
-        described["id"],
-        tvm.ir.load_json(described["module"]),
-        Target(described["target"]),
-        described["weight"],
-        tuple(described["sketches"]),
-    )
+    id: Any = described.get("id")
+    weight: Any = described.get("weight")
+    sketches: Any = described.get("sketches")
+    if not isinstance(id, str):
+        raise ConfigError(f"the id of a task is {str(id)[:40]}; text is needed.")
+    if not within(weight, 0, sys.float_info.max):
+        raise ConfigError(f"the weight of task {id} is {str(weight)[:40]}; a number from 0 is needed.")
+    if not isinstance(sketches, list) or not all(isinstance(sketch, str) for sketch in sketches):
+        raise ConfigError(f"the sketches of task {id} are no list of texts.")
+    try:
+        target = Target(described.get("target"))
+    except Exception as error:  # TVM raises its own kinds of error
+        raise ConfigError(f"the target of task {id} is none ({reason_of(error)[:200]}).") from error
+    return RecordedTask(id, read_module(described.get("module"), id), target, float(weight), tuple(sketches))
 
 
 def _joined(task: RecordedTask, other: RecordedTask) -> RecordedTask:

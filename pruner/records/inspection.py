@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,7 +15,7 @@ from rich.text import Text
 from tvm.s_tir.analysis import estimate_tir_flops
 
 from pruner.records.dataset import NO_ROW, Dataset, RecordedTask
-from pruner.records.reading import NOT_REPLAYED, Recorded
+from pruner.records.reading import FAILED_NOT_REPLAYED, NOT_REPLAYED, Recorded
 from pruner.report import latency
 
 
@@ -25,9 +26,9 @@ class TaskLine:
     device: empty where nothing names it, and for skipped records of a task that several machines measured.
     records: that the source holds. valid: of these, that ran, as far as they could be read. replayed: of
     the valid ones, whose trace today's TVM replays. arrays: of the replayed ones, that are rows of integers.
-    failed: that did not run, `failures` by kind. skipped: that are not in the data set, by reason. best_s:
-    seconds, None where none ran. gflops: of the best, 10^9 operations per second by TVM's count, None where
-    it counts none.
+    failed: that did not run, replayed or not; `failures`: of the replayed ones, by kind. skipped: that are
+    not in the data set, by reason. best_s: seconds, None where none ran. gflops: of the best, 10^9 operations
+    per second by TVM's count, None where it counts none, or more than a float can hold.
     """
 
     name: str
@@ -63,22 +64,27 @@ def task_lines(recorded: Recorded) -> list[TaskLine]:
 def _line(task: RecordedTask, device: str, records: Dataset, skipped: dict[str, int]) -> TaskLine:
     ran = records.failure == ""
     best = float(records.latency_s[ran].min()) if ran.any() else None
-    lost = sum(count for reason, count in skipped.items() if reason.startswith(NOT_REPLAYED))
     flop = float(estimate_tir_flops(task.mod))
+    speed = flop / best / 1e9 if best else math.nan
     return TaskLine(
         name=task.id,
         device=device,
         weight=task.weight,
         records=len(records) + sum(skipped.values()),
-        valid=int(ran.sum()) + lost,
+        valid=int(ran.sum()) + _lost(skipped, NOT_REPLAYED),
         replayed=int(ran.sum()),
         arrays=int((ran & (records.sketch_ids != NO_ROW)).sum()),
-        failed=int((~ran).sum()),
+        failed=int((~ran).sum()) + _lost(skipped, FAILED_NOT_REPLAYED),
         best_s=best,
-        gflops=flop / best / 1e9 if best and flop > 0 else None,
+        gflops=speed if flop > 0 and math.isfinite(speed) else None,
         failures=dict(sorted(Counter(records.failure[~ran].tolist()).items())),
         skipped=dict(skipped),
     )
+
+
+def _lost(skipped: dict[str, int], beginning: str) -> int:
+    """How many were skipped for a reason that begins so."""
+    return sum(count for reason, count in skipped.items() if reason.startswith(beginning))
 
 
 def document(recorded: Recorded, lines: Sequence[TaskLine]) -> dict[str, Any]:

@@ -20,13 +20,15 @@ from pruner.measure.measurement import FAILURES
 from pruner.records.database import WORKLOADS
 from pruner.records.dataset import Dataset, RecordedTask
 from pruner.records.journal import NAME, Confirmation, Contents, Header, Record, Trial, record_of
-from pruner.records.reading import Recorded, Report, lines, not_replayed, parse, seconds
+from pruner.records.reading import FAILED_S, Recorded, Report, lines, not_replayed, parse, seconds, within
 from pruner.records.rows import Rows, Upgraded, encode
 from pruner.records.trace_upgrade import decide, upgrade
 from pruner.records.workloads import read_workload
 from pruner.workload import NAMED, Task, load_task, make_task
 
 _TEXTS = ("workload", "workload_hash", "device", "fingerprint")
+# Nobody measures as many, and arrays hold them.
+_TRIALS = 1 << 40
 
 
 def read_journal(path: str | os.PathLike[str]) -> Recorded:
@@ -47,10 +49,14 @@ def read_journal(path: str | os.PathLike[str]) -> Recorded:
     numbers: list[int] = []
     traces: list[Upgraded] = []
     for trial, line in zip(contents.confirmed(), places, strict=True):
+        if not contents.header.timed:
+            report.skip(path, line, "not timed", task=task.name)
+            continue
         try:
-            traces.append(_decided(trial, contents.header))
+            traces.append(_decided(trial.trace))
         except ValueError as error:
-            report.skip(path, line, str(error), task=task.name)
+            reason = not_replayed(str(error), ran=trial.failure is None)
+            report.skip(path, line, reason, task=task.name)
         else:
             trials.append(trial)
             numbers.append(line)
@@ -61,14 +67,12 @@ def read_journal(path: str | os.PathLike[str]) -> Recorded:
     return Recorded(_dataset(task, contents.header, trials, rows), report)
 
 
-def _decided(trial: Trial, header: Header) -> Upgraded:
-    """Raises ValueError, with a short reason, for a trial that was not timed or whose trace is none."""
-    if not header.timed:
-        raise ValueError("not timed")
-    if len(trial.trace) != 2 or not all(isinstance(part, list) for part in trial.trace):
+def _decided(trace: Any) -> Upgraded:
+    """Raises ValueError, with a short reason, for no trace."""
+    if not isinstance(trace, list) or len(trace) != 2 or not all(isinstance(part, list) for part in trace):
         raise ValueError("trace form")
-    template = upgrade(trial.trace[0])
-    return template, decide(template, trial.trace[1])
+    template = upgrade(trace[0])
+    return template, decide(template, trace[1])
 
 
 def _contents(path: Path, report: Report) -> tuple[Contents, list[int]]:
@@ -87,6 +91,7 @@ def _contents(path: Path, report: Report) -> tuple[Contents, list[int]]:
     for number, record in records:
         fault = _fault(record, known, header.timed)
         if fault:
+            report.seen += not isinstance(record, Trial)  # which a trial is already
             report.skip(path, number, fault, task=header.workload)
             continue
         contents.add(record)
@@ -119,7 +124,7 @@ def _fault(record: Record, known: set[int], timed: bool) -> str:
         return "second header"
     if not isinstance(record, (Trial, Confirmation)):
         return ""
-    if isinstance(record.trial, bool) or not isinstance(record.trial, int):
+    if not isinstance(record.trial, int) or not within(record.trial, 0, _TRIALS):
         return "trial number no integer"
     if record.failure is not None and record.failure not in FAILURES:
         return "unknown failure"
@@ -129,11 +134,9 @@ def _fault(record: Record, known: set[int], timed: bool) -> str:
     if isinstance(record, Trial):
         if record.trial in known:
             return "repeated trial"
-        if not isinstance(record.trace, list):
-            return "trace no list"
-        if not (_is_number(record.build_s) and _is_number(record.run_s)):
+        if not all(within(cost, 0, FAILED_S) for cost in (record.build_s, record.run_s)):
             return "cost no number"
-    if record.spread_s is not None and not _is_number(record.spread_s):
+    if record.spread_s is not None and not within(record.spread_s, 0, FAILED_S):
         return "spread no number"
     return ""
 
@@ -196,7 +199,3 @@ def _dataset(task: Task, header: Header, trials: Sequence[Trial], rows: Rows) ->
 
 def _floats(values: Sequence[float | None]) -> NDArray[np.float64]:
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

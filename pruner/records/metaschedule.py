@@ -6,8 +6,11 @@ import csv
 import json
 import math
 import os
-from collections.abc import Mapping
+import sys
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,20 @@ import numpy as np
 from tvm.target import Target
 
 from pruner.errors import ConfigError, PrunerError
-from pruner.records.database import RECORDS, WORKLOADS
+from pruner.records.database import RECORDS, WORKLOADS, plain
 from pruner.records.dataset import Dataset, RecordedTask, object_column
 from pruner.records.old_target import device_of, todays_target
-from pruner.records.reading import NOT_RUN, Progress, Recorded, Report, lines, not_replayed, parse, seconds
+from pruner.records.reading import (
+    NOT_RUN,
+    Progress,
+    Recorded,
+    Report,
+    lines,
+    not_replayed,
+    parse,
+    seconds,
+    within,
+)
 from pruner.records.rows import Rows, Upgraded, encode
 from pruner.records.trace_upgrade import Template, decide, upgrade
 from pruner.records.workloads import Workload, read_workload
@@ -38,11 +51,12 @@ def read_metaschedule(
 
     A record counts for the workload that it names only if its arguments are that workload's. A workload that
     stands twice is one task. A failed program is a record with a failure; what is no record is skipped and
-    counted by reason. Nothing that the files say is executed.
+    counted by reason, and by task where that much of it can be read. Nothing that the files say is executed.
 
     Args:
-        device: the machine that measured; by default what the records' target says of it. Records of several
-            targets are of several devices in any case, and of several tasks.
+        device: the machine that measured; by default what the records' target says of it. Records of another
+            target than the first one's are of a task and of a device of their own, which is called by both
+            names; targets that say the same of the machine are numbered.
 
     Raises ConfigError when a file is not there or cannot be read, and when no workload is readable.
     """
@@ -52,11 +66,7 @@ def read_metaschedule(
     report = Report()
     for number, line in lines(source):
         report.seen += 1
-        try:
-            reader.add(number, parse(line))
-        except ValueError as error:
-            reason, _, detail = str(error).partition(": ")
-            report.skip(source, number, reason, detail)
+        reader.add(number, line, partial(report.skip, source, number))
         if progress is not None and report.seen % _STEP == 0:
             progress(str(source), report.seen, 0)
     dataset = reader.dataset(_weights(path / TASKS), source, report)
@@ -78,21 +88,62 @@ class _Group:
     times: list[tuple[float, float]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Target:
+    """number: of the targets before it. name: what it says of the machine, numbered from the second such one
+    on."""
+
+    number: int
+    name: str
+    target: Target
+
+
 class _Reader:
     """Sorts records by workload and target. workloads: by line, or why one cannot be read."""
 
     def __init__(self, workloads: list[Workload | str], device: str) -> None:
         self.workloads = workloads
         self.device = device
-        self.groups: dict[tuple[int, str], _Group] = {}
-        self.targets: dict[str, Target] = {}
+        self.groups: dict[tuple[int, int], _Group] = {}
+        self.targets: dict[str, _Target] = {}  # as they are described
+        self.known: dict[str, _Target] = {}  # as this TVM describes them
+        self.names: Counter[str] = Counter()
         self.templates: dict[str, Template] = {}
         self.seen = 0
 
-    def add(self, line: int, record: Any) -> None:
-        """Files a record under its workload and target. Raises ValueError, `reason` or `reason: detail`, for
-        one that has no place."""
+    def add(self, line: int, text: str, skip: Callable[..., None]) -> None:
+        """Files the record on a line under its workload and target. skip: is told of one that has no place:
+        the reason, a detail, and `task` where it is known."""
         self.seen += 1
+        task = ""
+        try:
+            workload, (trace, times, target, arguments) = self._content(parse(text))
+            if workload.arguments != arguments:
+                raise ValueError("arguments of another workload")
+            task = str(workload.index)
+            group = self._group(workload, target)
+            task = group.id
+            measured = seconds([] if times is None else times)
+            if isinstance(measured, str):
+                if measured not in NOT_RUN:
+                    raise ValueError(measured)
+                measured = math.nan, math.nan
+        except ValueError as error:
+            reason, _, detail = str(error).partition(": ")
+            skip(reason, detail, task=task)
+            return
+        try:
+            decided = self._decided(trace)
+        except ValueError as error:
+            skip(not_replayed(str(error), ran=not math.isnan(measured[0])), task=task)
+            return
+        group.lines.append(line)
+        group.order.append(self.seen)
+        group.traces.append(decided)
+        group.times.append(measured)
+
+    def _content(self, record: Any) -> tuple[Workload, list[Any]]:
+        """The workload and the four fields of a record. Raises ValueError, `reason` or `reason: detail`."""
         if not isinstance(record, list):
             raise ValueError("record form")
         if len(record) != 2:
@@ -102,59 +153,53 @@ class _Reader:
             raise ValueError("record form")
         if len(content) != _FIELDS:
             raise ValueError(f"field count: {len(content)} instead of {_FIELDS}")
-        trace, times, target, arguments = content
-        workload = self._workload(index)
-        if workload.arguments != arguments:
-            raise ValueError("arguments of another workload")
-        measured = seconds([] if times is None else times)
-        if isinstance(measured, str):
-            if measured not in NOT_RUN:
-                raise ValueError(measured)
-            measured = math.nan, math.nan
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.workloads):
+            raise ValueError(f"workload index: {str(index)[:40]} of {len(self.workloads)}")
+        workload = self.workloads[index]
+        if isinstance(workload, str):
+            raise ValueError(f"workload unreadable: {workload}")
+        return workload, content
+
+    def _decided(self, trace: Any) -> Upgraded:
+        """Raises ValueError, with a short reason."""
         if (
             not isinstance(trace, list)
             or len(trace) != 2
             or not all(isinstance(part, list) for part in trace)
         ):
             raise ValueError("trace form")
-        template = self._template(trace[0])
-        decisions = decide(template, trace[1])
-        group = self._group(workload, target)
-        group.lines.append(line)
-        group.order.append(self.seen)
-        group.traces.append((template, decisions))
-        group.times.append(measured)
-
-    def _workload(self, index: Any) -> Workload:
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.workloads):
-            raise ValueError(f"workload index: {str(index)[:40]} of {len(self.workloads)}")
-        workload = self.workloads[index]
-        if isinstance(workload, str):
-            raise ValueError(f"workload unreadable: {workload}")
-        return workload
-
-    def _template(self, instructions: list[Any]) -> Template:
-        text = json.dumps(instructions)
+        text = json.dumps(trace[0])
         if text not in self.templates:
-            self.templates[text] = upgrade(instructions)
-        return self.templates[text]
+            self.templates[text] = upgrade(trace[0])
+        template = self.templates[text]
+        return template, decide(template, trace[1])
 
     def _group(self, workload: Workload, description: Any) -> _Group:
+        target = self._target(description)
+        key = workload.index, target.number
+        if key not in self.groups:
+            id = str(workload.index)
+            device = self.device or target.name
+            if target.number:
+                id = f"{id} on {target.name}"
+                device = f"{self.device} ({target.name})" if self.device else target.name
+            task = Task(str(workload.index), workload.mod, target.target)
+            self.groups[key] = _Group(id, task, device)
+        return self.groups[key]
+
+    def _target(self, description: Any) -> _Target:
+        """Raises ValueError, `target: detail`."""
         text = json.dumps(description, sort_keys=True)
         if text not in self.targets:
-            self.targets[text] = todays_target(description)
-        key = workload.index, text
-        if key not in self.groups:
-            target = self.targets[text]
-            named = device_of(target)
-            first = next(iter(self.targets)) == text
-            name = self.device or named
-            self.groups[key] = _Group(
-                id=str(workload.index) if first else f"{workload.index} on {named}",
-                task=Task(str(workload.index), workload.mod, target),
-                device=name if first or not self.device else f"{name} ({named})",
-            )
-        return self.groups[key]
+            target = todays_target(description)
+            known = json.dumps(plain(target.export()), sort_keys=True)
+            if known not in self.known:
+                named = device_of(target)
+                self.names[named] += 1
+                alike = f" #{self.names[named]}" if self.names[named] > 1 else ""
+                self.known[known] = _Target(len(self.known), f"{named}{alike}", target)
+            self.targets[text] = self.known[known]
+        return self.targets[text]
 
     def dataset(self, weights: Mapping[int, float], source: Path, report: Report) -> Dataset:
         """The records that have rows or traces, in the order of the file; the others are reported."""
@@ -210,7 +255,7 @@ def _joined(groups: list[_Group], encoded: list[Rows], weights: Mapping[int, flo
 def _workloads(path: Path) -> list[Workload | str]:
     """A workload a line, in order: records name them by number."""
     found: list[Workload | str] = []
-    known: dict[int, Workload] = {}
+    known: dict[Hashable, Workload] = {}
     for number, line in lines(path):
         try:
             workload = read_workload(len(found), parse(line))
@@ -229,15 +274,24 @@ def _weights(path: Path) -> dict[int, float]:
     """How often the network runs each workload, where the file says it."""
     if not path.is_file():
         return {}
-    numbered = list(lines(path))
+    places = [1]
+
+    def texts() -> Iterator[str]:
+        for number, line in lines(path):
+            places.append(number)
+            yield line
+
     weights = {}
-    for (number, _), row in zip(numbered[1:], csv.DictReader([line for _, line in numbered]), strict=False):
-        try:
-            weights[int(row["task"])] = float(row["weight"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(
-                f"{path}, line {number}: it needs a task number and a weight ({error})."
-            ) from error
+    try:
+        for row in csv.DictReader(texts()):
+            weight = float(row["weight"])
+            if not within(weight, 0, sys.float_info.max):
+                raise ValueError(f"a weight of {weight}")
+            weights[int(row["task"])] = weight
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        raise ConfigError(
+            f"{path}, line {places[-1]}: it needs the number of a task and a weight from 0 ({error})."
+        ) from error
     return weights
 
 

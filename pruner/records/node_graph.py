@@ -13,8 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pruner.errors import ConfigError
+from pruner.records.graph_kinds import KINDS as TODAYS_KINDS
+from pruner.records.graph_kinds import LISTS, MEMBERS, THREAD_BINDING, VALUES
 from pruner.records.node_kinds import KINDS, Fields
-from pruner.records.reading import parse
+from pruner.records.reading import parse, within
+from pruner.search.materialise import reason_of
 
 # A program of a network has a few thousand nodes, nested some fifty deep.
 NODES = 200_000
@@ -84,42 +87,62 @@ def unpack(encoded: object) -> Any:
         raise ConfigError(f"its program cannot be read: {error}.") from error
 
 
-# Kinds of a graph of today that tensor programs are made of, by where TVM keeps them.
-_HOMES = ("tirx.", "s_tir.", "prim.", "ir.", "ffi.Array", "ffi.Map", "ffi.String", "ffi.Shape", "relax.")
-_PLAIN = ("None", "int", "bool", "float", "DataType", "str")
-# Fields that hold numbers of their own.
-_NUMBERS = ("value", "kind", "ndim", "iter_type", "data_alignment", "offset_factor", "purity")
-
-
-def check_todays(graph: dict[str, Any]) -> None:
+def check_todays(graph: object) -> None:
     """Raises ConfigError for a graph of today that TVM, which recurses and trusts it, must not be given: one
-    that is too large or too deep, contains itself, or holds other things than tensor programs."""
-    nodes = graph.get("nodes")
-    if not isinstance(nodes, list) or not 0 < len(nodes) <= NODES:
+    that is too large or too deep, contains itself, lacks a part, or holds other things than programs."""
+    nodes = graph.get("nodes") if isinstance(graph, dict) else None
+    if not isinstance(graph, dict) or not isinstance(nodes, list) or not 0 < len(nodes) <= NODES:
         raise ConfigError(f"it is no node graph: a list of at most {NODES} nodes is needed.")
     _index(graph.get("root_index"), len(nodes), "the root")
     sizes: list[tuple[int, int]] = []
+    empty: list[bool] = []
     for number, node in enumerate(nodes):
         name = node.get("type") if isinstance(node, dict) else None
-        if not isinstance(name, str) or not (name in _PLAIN or name.startswith(_HOMES)):
+        if not isinstance(name, str) or not (name in VALUES or name in LISTS or name in TODAYS_KINDS):
             raise ConfigError(f'node {number} is of kind "{str(name)[:60]}", which programs do not have.')
-        below = [sizes[child] for child in _children_today(number, name, node.get("data"))]
+        below = [sizes[child] for child in _children_today(number, name, node.get("data"), empty)]
         depth = 1 + max((depth for depth, _ in below), default=0)
         tree = 1 + sum(tree for _, tree in below)
         _check_size(number, depth, tree)
         sizes.append((depth, tree))
+        empty.append(name == "None")
 
 
-def _children_today(number: int, name: str, data: Any) -> list[int]:
-    """The nodes that a node needs, all of which stand before it."""
-    if name in _PLAIN or isinstance(data, (str, int, float)) or data is None:
+def _children_today(number: int, name: str, data: Any, empty: list[bool]) -> list[int]:
+    """The nodes that a node needs, all of which stand before it. empty: which of those are None."""
+    where = f"node {number} ({name})"
+    if name in VALUES:
         return []
-    if isinstance(data, dict):
-        data = [value for field, value in data.items() if field not in _NUMBERS]
-    found = [value for value in data if isinstance(value, int) and not isinstance(value, bool)]
-    for child in found:
-        _index(child, number, f"a part of node {number} ({name})")
-    return found
+    if name in LISTS:
+        if not isinstance(data, list):
+            raise ConfigError(f"{where} has data of another form.")
+        found = [_index(value, number, f"a part of {where}") for value in data]
+        if any(empty[child] for child in found):
+            raise ConfigError(f"{where} has a part that is None.")
+        return found
+    if not isinstance(data, dict):
+        raise ConfigError(f"{where} has data of another form.")
+    kind = TODAYS_KINDS[name]
+    given = {
+        field: _index(data[field], number, f"{field} of {where}")
+        for field in (*kind.parts, *kind.optional)
+        if field in data
+    }
+    needed = kind.parts
+    for field in kind.numbers:
+        last = MEMBERS.get((name, field))
+        if last is not None and not within(data.get(field), 0, last):
+            raise ConfigError(
+                f"{field} of {where} is {str(data.get(field))[:40]}; a number up to {last} is needed."
+            )
+        if name == "tirx.For" and data[field] == THREAD_BINDING:
+            needed = (*needed, "thread_binding")
+    for field in needed:
+        if field not in given or empty[given[field]]:
+            raise ConfigError(f"{where} lacks {field}.")
+    if len(given) + len(kind.numbers) < len(data):
+        raise ConfigError(f"{where} has other fields than {', '.join((*given, *kind.numbers))}.")
+    return list(given.values())
 
 
 def _check_size(number: int, depth: int, tree: int) -> None:
@@ -155,9 +178,9 @@ def _build(number: int, fields: Fields, built: dict[int, Any]) -> Any:
     try:
         return KINDS[fields.name].build(fields)
     except Exception as error:  # TVM's constructors raise their own kinds of error
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = lines[-1] if lines else type(error).__name__
-        raise ConfigError(f"node {number} ({fields.name}) cannot be made: {reason[:200]}") from error
+        raise ConfigError(
+            f"node {number} ({fields.name}) cannot be made: {reason_of(error)[:200]}"
+        ) from error
 
 
 def _index(value: object, n: int, what: str) -> int:

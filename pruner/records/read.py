@@ -13,7 +13,7 @@ from pruner.errors import ConfigError
 from pruner.records.database import RECORDS, WORKLOADS
 from pruner.records.dataset import Dataset, RecordedTask
 from pruner.records.journal import NAME
-from pruner.records.reading import Progress, Recorded, Report, lines, parse
+from pruner.records.reading import LineTooLong, Progress, Recorded, Report, lines, parse
 from pruner.records.storage import SUFFIXES
 
 __all__ = ["Recorded", "read"]
@@ -22,7 +22,7 @@ _ACCEPTED = (
     f"Accepted are a folder with {WORKLOADS} and {RECORDS} (plain or .gz), a run's folder or its {NAME}, an "
     "Ansor log (plain or .gz), an .npz or .parquet file of ours, and folders of those."
 )
-# Lines that may be broken before one must tell what a file is.
+# Lines that may tell nothing before one must say what a file is.
 _TRIED = 20
 
 
@@ -103,14 +103,18 @@ def _sources(path: Path) -> Iterator[tuple[Path, str]]:
         else:
             for entry in sorted(path.iterdir()):
                 inside = entry.is_dir() and not entry.is_symlink()
-                if not entry.name.startswith(".") and (inside or entry.is_file()):
+                if entry.name.startswith(".") or not (inside or entry.is_file()):
+                    continue
+                try:
                     yield from _sources(entry)
+                except LineTooLong:  # no file of records
+                    continue
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _kind(path: Path) -> str:
-    """What a file holds, by its name or its first record; nothing when it holds no records."""
+    """What a file holds, by its name or the first line that tells; nothing when none does."""
     if not path.is_file():
         raise ConfigError(f"{path} is not there, or no file. {_ACCEPTED}")
     if path.suffix in SUFFIXES:
@@ -122,11 +126,10 @@ def _kind(path: Path) -> str:
             value = parse(line)
         except ValueError:
             continue
-        if not isinstance(value, dict):
-            return ""
-        if value.get("kind") == "header":
+        if isinstance(value, dict) and value.get("kind") == "header":
             return "journal"
-        return "ansor" if "i" in value and "r" in value else ""
+        if isinstance(value, dict) and "i" in value and "r" in value:
+            return "ansor"
     return ""
 
 

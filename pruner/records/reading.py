@@ -33,12 +33,17 @@ NOT_RUN = ("no run times", "failure mark")
 
 # How the reason begins of every record that ran and whose trace today's TVM refuses.
 NOT_REPLAYED = "not replayed"
+# And of those that failed besides.
+FAILED_NOT_REPLAYED = "failed, and not replayed"
 
 # Called with what is read, how many of its records are done, and of how many (0: not known).
 Progress = Callable[[str, int, int], None]
 
 _GZIP = b"\x1f\x8b"
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+# Escapes go first, which stand in strings alone: what is left of a string has no quote in it, and one that is
+# not closed reaches to the end.
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_STRING = re.compile(r'"[^"]*(?:"|\Z)')
 _EXAMPLES = 10_000
 _SHOWN = 3
 
@@ -101,18 +106,28 @@ def _count(counts: dict[str, int], more: Mapping[str, int]) -> None:
         counts[reason] = counts.get(reason, 0) + count
 
 
+def within(value: object, least: float, most: float) -> bool:
+    """Whether a JSON value is a number of this range, bounds included: NaN is not, nor is an integer that no
+    float can hold."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
+
+
+class LineTooLong(ConfigError):
+    """A file has a line that no record has."""
+
+
 def lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     """The numbered lines of a plain or gzip file, from 1, without blank ones and `#` comments.
 
-    Raises ConfigError, naming file and line, when it cannot be read or unpacked, for a line over 16 MiB and
-    for a file over 2 GiB unpacked."""
+    Raises ConfigError, naming file and line, when it cannot be read or unpacked, for a line over 16 MiB
+    (LineTooLong) and for a file over 2 GiB unpacked."""
     number, size = 0, 0
     try:
         with _open(Path(path)) as file:
             while line := file.readline(LINE_BYTES + 1):
                 number, size = number + 1, size + len(line)
                 if len(line) > LINE_BYTES:
-                    raise ConfigError(
+                    raise LineTooLong(
                         f"{path}, line {number} is longer than {LINE_BYTES >> 20} MiB: no record is."
                     )
                 if size > FILE_BYTES:
@@ -162,7 +177,8 @@ def parse(line: str) -> Any:
 
 def _depths(line: str) -> NDArray[np.int64]:
     """Brackets that are open after each character outside strings; one value at least."""
-    characters = np.frombuffer(_STRING.sub(" ", line).encode() or b" ", dtype=np.uint8)
+    text = _STRING.sub(" ", _ESCAPE.sub("", line))
+    characters = np.frombuffer(text.encode() or b" ", dtype=np.uint8)
     opened = (characters == ord("[")) | (characters == ord("{"))
     closed = (characters == ord("]")) | (characters == ord("}"))
     return np.cumsum(opened.astype(np.int64) - closed)
@@ -170,7 +186,7 @@ def _depths(line: str) -> NDArray[np.int64]:
 
 def not_replayed(reason: str, *, ran: bool) -> str:
     """What to skip a record for whose trace today's TVM refuses. ran: when it was measured."""
-    return f"{NOT_REPLAYED if ran else 'failed, and not replayed'}: {reason}"
+    return f"{NOT_REPLAYED if ran else FAILED_NOT_REPLAYED}: {reason}"
 
 
 def seconds(values: Any) -> tuple[float, float] | str:
@@ -184,11 +200,11 @@ def seconds(values: Any) -> tuple[float, float] | str:
         return "run time no number"
     if any(value >= FAILED_S and value != math.inf for value in values):
         return "failure mark"
-    times = [float(value) for value in values]
-    if any(math.isnan(value) for value in times):
+    if any(value != value for value in values):
         return "run time NaN"
-    if any(math.isinf(value) for value in times):
+    if any(abs(value) == math.inf for value in values):
         return "run time infinite"
-    if any(value <= 0 for value in times):
-        return "run time 0" if min(times) == 0 else "run time negative"
+    if any(value <= 0 for value in values):
+        return "run time 0" if min(values) == 0 else "run time negative"
+    times = [float(value) for value in values]  # an integer out of range of floats was refused above
     return statistics.fmean(times), statistics.pstdev(times) if len(times) > 1 else math.nan

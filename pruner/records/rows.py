@@ -109,7 +109,7 @@ class _Group:
         taken to refuse all."""
         reason = ""
         for trace in traces[:_ATTEMPTS]:
-            schedule = _replayed(self.task, trace)
+            schedule = replayed(self.task, as_json(trace))
             if isinstance(schedule, Schedule):
                 return schedule
             reason = reason or schedule
@@ -120,7 +120,7 @@ class _Group:
         """Replays each trace, in threads, since TVM works without Python's lock. The rows of a sketch that
         has them, decisions repaired."""
         with ThreadPoolExecutor(len(usable_cpus())) as pool:
-            schedules = list(pool.map(lambda trace: _replayed(self.task, trace), traces))
+            schedules = list(pool.map(lambda trace: replayed(self.task, as_json(trace)), traces))
         self.refused = {i: s for i, s in enumerate(schedules) if isinstance(s, str)}
         if self.sketch is None:
             return np.empty((0, 0), np.int64)
@@ -172,11 +172,12 @@ def as_json(trace: Upgraded) -> list[Any]:
     return [template.instructions, [list(item) for item in sorted(decisions.items())]]
 
 
-def _replayed(task: Task, trace: Upgraded) -> Schedule | str:
-    """The schedule before post-processing, or why there is none."""
+def replayed(task: Task, trace: list[Any]) -> Schedule | str:
+    """The schedule of a trace as JSON values, or why there is none. TVM trusts them: they must have passed
+    `upgrade` and `decide`."""
     schedule = Schedule(task.mod)
     try:
-        Trace.apply_json_to_schedule(as_json(trace), schedule)
+        Trace.apply_json_to_schedule(trace, schedule)
     except Exception as error:  # TVM raises its own kinds of error
         return reason_of(error)
     return schedule

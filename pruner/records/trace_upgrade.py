@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.records.instruction_forms import NAME, check_form
+from pruner.records.reading import parse
 
 # Instructions by name: today's name, how many inputs and attributes it has, and what fills up those that an
 # older version did not write.
@@ -20,6 +26,7 @@ _ATTRIBUTES: dict[str, tuple[int, list[Any]]] = {
 }
 _POSTPROCESSING = "EnterPostproc"
 _INSTRUCTIONS = 1000
+_PARTS = 16
 _LARGEST = 1 << 31
 
 Decisions = dict[int, Any]
@@ -38,8 +45,10 @@ class Template:
 
 def upgrade(recorded: list[Any]) -> Template:
     """The template of a trace's recorded instructions. Raises ValueError, with a short reason, for what are
-    no instructions, and for numbers that TVM would divide by although they are 0."""
+    no instructions or of other forms than MetaSchedule's, and for numbers that TVM would divide by although
+    they are 0."""
     instructions: list[list[Any]] = []
+    names: set[str] = set()
     for instruction in recorded[: _INSTRUCTIONS + 1]:
         if not _is_instruction(instruction):
             raise ValueError("instruction form")
@@ -48,11 +57,12 @@ def upgrade(recorded: list[Any]) -> Template:
             break
         if name == "Split" and not all(value >= 1 for value in inputs[1:] if _is_integer(value)):
             raise ValueError("split by no positive factor")
-        if name.startswith("Sample") and name not in _DECIDED:
-            raise ValueError(f"{name} is not known")
         inputs = _filled(inputs, *_INPUTS.get(name, (0, [])))
         attributes = _filled(attributes, *_ATTRIBUTES.get(name, (0, [])))
-        instructions.append([_RENAMED.get(name, name), inputs, attributes, outputs])
+        name = _RENAMED.get(name, name)
+        check_form(name, inputs, attributes, names)
+        names.update(outputs)
+        instructions.append([name, inputs, attributes, outputs])
     if len(instructions) > _INSTRUCTIONS:
         raise ValueError("too many instructions")
     return Template(instructions, json.dumps(instructions), len(recorded))
@@ -81,14 +91,58 @@ def decide(template: Template, recorded: list[Any]) -> Decisions:
     return decisions
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """A sampling instruction, whose decision a row holds from column `start` to before `stop`. tile: whether
+    it is a list of factors."""
+
+    number: int
+    name: str
+    attributes: list[Any]
+    start: int
+    stop: int
+    tile: bool
+
+
+def samplings(instructions: Any) -> Iterator[Sampling]:
+    """The sampling instructions of a trace, in order. Raises ValueError, with a short reason, for what is
+    none."""
+    if not isinstance(instructions, list) or not all(map(_is_instruction, instructions)):
+        raise ValueError("instruction form")
+    start = 0
+    for number, (name, _, attributes, _) in enumerate(instructions):
+        if name in _DECIDED:
+            tile = name == "SamplePerfectTile"
+            if tile and not (attributes and _is_integer(attributes[0]) and 1 <= attributes[0] <= _PARTS):
+                raise ValueError("sampling form")
+            stop = start + (attributes[0] if tile else 1)
+            yield Sampling(number, name, attributes, start, stop, tile)
+            start = stop
+
+
+def check_rows(signature: str, rows: NDArray[np.int64]) -> None:
+    """Raises ValueError, with a short reason, unless the signature is that of a sketch and each of the rows,
+    `n x d` int64, is one of its form: the checks of `decide`."""
+    instructions = parse(signature)
+    for sampling in samplings(instructions):
+        mine = rows[:, sampling.start : sampling.stop]
+        if mine.shape[1] < sampling.stop - sampling.start:
+            raise ValueError("row too short")
+        # What is accepted are ranges.
+        for values in (mine.min(axis=0).tolist(), mine.max(axis=0).tolist()) if len(mine) else ():
+            if not _DECIDED[sampling.name](sampling.attributes, values if sampling.tile else values[0]):
+                raise ValueError("decision form")
+    upgrade(instructions)
+
+
 def _is_instruction(value: Any) -> bool:
-    """`[name, inputs, attributes, outputs]`."""
+    """`[name, inputs, attributes, outputs]` of any form."""
     return (
         isinstance(value, list)
         and len(value) == 4
         and isinstance(value[0], str)
         and all(isinstance(part, list) for part in value[1:])
-        and all(isinstance(output, str) for output in value[3])
+        and all(isinstance(output, str) and NAME.fullmatch(output) for output in value[3])
     )
 
 
@@ -101,7 +155,7 @@ def _is_tile(attributes: list[Any], value: Any) -> bool:
         return False
     parts, innermost = attributes
     return (
-        1 <= parts <= 16
+        1 <= parts <= _PARTS
         and (innermost == -1 or innermost >= 1)
         and isinstance(value, list)
         and len(value) == parts
@@ -115,7 +169,7 @@ def _is_category(attributes: list[Any], value: Any) -> bool:
     values, probabilities = attributes
     return (
         len(values) == len(probabilities)
-        and all(_is_integer(each) and abs(each) < _LARGEST for each in values)
+        and all(_is_integer(each) and 0 <= each < _LARGEST for each in values)
         and _is_integer(value)
         and 0 <= value < len(values)
     )

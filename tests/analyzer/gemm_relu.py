@@ -16,12 +16,12 @@ from tests.analyzer.analyzer_util import TARGET
 N = 128
 
 
-def program(n: int) -> PrimFunc:
+def program(n: int, dtype: str = "float32") -> PrimFunc:
     """`D = max(A B, 0)` of matrices `n x n`."""
-    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    a, b = (te.placeholder((n, n), dtype, name=name) for name in "AB")
     k = te.reduce_axis((0, n), name="k")
     c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    d = te.compute((n, n), lambda i, j: tirx.max(c[i, j], 0.0), name="D")
+    d = te.compute((n, n), lambda i, j: tirx.max(c[i, j], tirx.const(0, dtype)), name="D")
     return te.create_prim_func([a, b, d])
 
 

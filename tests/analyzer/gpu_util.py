@@ -37,9 +37,9 @@ def sample(workload: str, n: int, seed: int = 0) -> Population:
 
 
 @cache
-def gemm_relu(n: int) -> Space:
+def gemm_relu(n: int, dtype: str = "float32") -> Space:
     """The paper's example, matrices `n x n`."""
-    return Space.of(make_task(program(n), TARGET, "gemm_relu"))
+    return Space.of(make_task(program(n, dtype), TARGET, "gemm_relu"))
 
 
 def tiled(
@@ -49,10 +49,11 @@ def tiled(
     fetch: tuple[int, int] = (0, 0),
     unroll: int = 0,
     sketch: int = 0,
+    dtype: str = "float32",
 ) -> Population:
     """One row with these tile factors: five of i and j (blocks, virtual threads, threads and two of a thread)
     and three of k; categories of the two fetches' lanes and of the pragma. Sketches 1 and 2 are pipelined."""
-    found = gemm_relu(int(np.prod(i)))
+    found = gemm_relu(int(np.prod(i)), dtype)
     decisions = np.full(found.width, UNUSED, dtype=np.int64)
     decisions[:16] = [*i, *j, *k, *fetch, unroll]
     return Population(found, np.array([sketch]), decisions[None])

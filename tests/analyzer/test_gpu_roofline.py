@@ -9,7 +9,7 @@ import pytest
 
 from experiments.best_k import expected_kth, size_of
 from pruner.analyzer.device import Device
-from pruner.analyzer.gpu import GpuInspection
+from pruner.analyzer.gpu import GpuInspection, Kernel
 from pruner.analyzer.gpu_reuse import distinct, run, warp_sectors
 from pruner.analyzer.gpu_roofline import gpu_terms, kernels_seconds, resident_blocks
 from pruner.analyzer.gpu_work import GpuCosts, Work, work
@@ -31,7 +31,8 @@ def cycles(rows: Population, name: str, device: Device = DEVICE, kept: frozenset
 
 
 # 1024 x 1024 x 1024: 16 x 16 blocks of 16 x 16 threads, 4 x 4 outputs a thread, 32 steps of 32, no pragma.
-GEMM = tiled([16, 1, 16, 2, 2], [16, 1, 16, 2, 2], [32, 8, 4])
+TILE = [16, 1, 16, 2, 2], [16, 1, 16, 2, 2], [32, 8, 4]
+GEMM = tiled(*TILE)
 
 
 def test_arithmetic_is_what_the_fullest_multiprocessor_issues() -> None:
@@ -155,3 +156,60 @@ def test_drafts_of_measured_programs_beat_chance(folder: str, device: str) -> No
         chance = 1 - best_1(np.zeros(len(rows)), latency, 1 / 64)
         gains.append(np.log(max(regret, 0.005) / max(chance, 0.005)))
     assert np.exp(np.mean(gains)) <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "resident"),
+    [
+        (256, 40, 8192, 6),  # 8 warps of 1280 registers: 65536 // 10240
+        (256, 41, 8192, 5),  # a 41st takes each warp another 256: 65536 // 12288
+        (1024, 32, 8192, 2),  # 2048 threads
+        (128, 32, 48000, 3),  # 167936 bytes // (48000 + 1024 of the system's)
+        (32, 16, 0, 32),  # no more blocks than that
+        (1000, 255, 0, 1),  # one is always there
+    ],
+)
+def test_resident_blocks_are_those_of_an_occupancy_table(
+    threads: int, registers: int, shared: int, resident: int
+) -> None:
+    one = np.ones(1)
+    kernel = Kernel(
+        blocks=one,
+        threads=one * threads,
+        vthreads=one,
+        registers=one * registers,
+        limit=one * 255,
+        accumulators=one,
+        local_bytes=one * 0,
+        register_bytes=one,
+        staged_bytes=one,
+        shared_bytes=one * shared,
+    )
+    assert resident_blocks(kernel, DEVICE)[0] == resident
+
+
+def test_sectors_of_a_warp_equal_a_count_of_its_addresses() -> None:
+    rows, checked = sample("C2D/0", 80, 9), 0
+    for i in range(len(rows)):
+        for s in inspect(rows.space.nests(rows[i : i + 1]), DEVICE):
+            assert isinstance(s, GpuInspection)
+            threads = [s.loops[level] for level in s.roles.span("threadIdx", s.loops)]
+            extents = [int(np.max(loop.extent)) for loop in threads]
+            # Powers of two fill a warp and end with a sector.
+            if s.fetches or not threads or any(extent & (extent - 1) for extent in extents):
+                continue
+            for j in s.distinct:
+                access = accesses(s.batch.statement)[j]
+                if access.buffer.scope != "global":
+                    continue
+                strides = [int(np.max(access.stride(loop))) for loop in threads]
+                points = itertools.islice(itertools.product(*map(range, extents)), 32)
+                bytes_ = [4 * int(np.dot(point, strides)) for point in points]
+                assert warp_sectors(s, j, DEVICE)[0] == len({at // 32 for at in bytes_})
+                checked += 1
+    assert checked > 10
+
+
+def test_double_operands_take_the_banks_twice() -> None:
+    single, double = (tiled(*TILE, dtype=dtype) for dtype in ("float32", "float64"))
+    assert cycles(double, "C").shared[0] == 2 * cycles(single, "C").shared[0]

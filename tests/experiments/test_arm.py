@@ -44,7 +44,7 @@ def test_an_arm_of_ones_own_is_a_file(tmp_path):
         ("overrides: [1]", "is no arm"),
         ("program: 3", "is no arm"),
         ("program: nowhere.to.be.found", "no module nowhere"),
-        ("overrides: [trials=3]", "trials, which is the same for all arms"),
+        ("overrides: [trials=3]", "trials, which the study sets itself"),
         ("overrides: ['work_dir=here']", "work_dir"),
         ("overrides: [measure=compile]", "times nothing"),
     ],

@@ -144,12 +144,32 @@ def test_a_collection_goes_on_after_its_last_block(tmp_path, capsys, monkeypatch
     assert len(Dataset.load(tmp_path / "random.npz").tasks) == 2
 
 
+def test_damaged_blocks_are_named(tmp_path, capsys):
+    assert run(tmp_path) == 0
+    block = tmp_path / ".blocks" / "GMM%2F0@native.json"
+    for text in ("{}", "[]", ""):
+        block.write_text(text)
+        assert run(tmp_path) == 2
+        assert f"the block {block} is damaged" in capsys.readouterr().err
+    block.unlink()
+    assert run(tmp_path) == 0
+    (tmp_path / ".blocks" / "GMM%2F0@native.random.npz").write_bytes(b"PK")
+    assert run(tmp_path) == 2
+    assert f"the block {block} is damaged" in capsys.readouterr().err
+
+
+def test_what_is_refused_claims_no_folder(tmp_path, capsys):
+    assert run(tmp_path, "draft=psa") == 2
+    assert "GPU" in capsys.readouterr().err
+    assert run(tmp_path, "minutes=1e-9") == 0
+
+
 def test_time_ends_between_blocks(tmp_path, capsys):
     assert run(tmp_path, "minutes=1e-9") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
         "The 1e-09 minutes are over.",
-        "2 of 2 blocks are missing; the same command makes them.",
+        f"2 of 2 blocks are missing; the same command with blocks={tmp_path / '.blocks'} makes them.",
     ]
     assert not (tmp_path / "random.npz").exists()
 
@@ -179,6 +199,9 @@ def test_other_machines_and_settings_are_refused(tmp_path, capsys):
         ("minutes=-1", "minutes=-1 is not accepted"),
         ("draft=best", "Unknown draft 'best'"),
         ("overrides=['measure=compile']", "times nothing"),
+        ("overrides=['target=llvm']", "overrides hold target, which the study sets itself"),
+        ("overrides=['draft=symbol']", "overrides hold draft, which the study sets itself"),
+        ("overrides=['device=x86-64']", "overrides hold device, which the study sets itself"),
     ],
 )
 def test_bad_settings_are_refused(word, message, tmp_path, capsys):

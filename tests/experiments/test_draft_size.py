@@ -13,6 +13,7 @@ from tvm.target import Target
 from experiments.draft_size import main
 from experiments.judged import group_of, judged
 from pruner.analyzer.device import Device
+from pruner.analyzer.draft import DraftModel
 from pruner.analyzer.roofline import RooflineDraft
 from pruner.analyzer.symbol import SymbolDraft
 from pruner.records.database import plain
@@ -146,6 +147,34 @@ def test_without_drafts_every_model_is_judged_and_none_is_chance(two_tasks, tmp_
             assert row["rank_correlation"] is None
 
 
+class ByPosition(DraftModel):
+    """A draft of somebody else's: rows score what they hold."""
+
+    def score(self, population):
+        return population.decisions.sum(axis=1).astype(float)
+
+
+def test_a_draft_model_of_ones_own_is_judged(two_tasks, tmp_path):
+    dataset, _ = two_tasks["GMM/0"]
+    dataset.save(tmp_path / "a.npz")
+    name = "tests.experiments.test_draft_size.ByPosition"
+    found = run(tmp_path, f"data={tmp_path / 'a.npz'}", f"drafts=[{name},none]")
+    task = judged(dataset, Device.load("a100-40g"))
+    expected = spearmanr(task.rows.decisions.sum(axis=1), task.latency_s).statistic
+    rows = [row for row in found["results"] if row["draft"] == name]
+    assert rows
+    assert all(row["rank_correlation"] == pytest.approx(expected) for row in rows)
+
+
+def test_nobody_needs_to_read_on(two_tasks, tmp_path, monkeypatch):
+    two_tasks["GMM/0"][0].save(tmp_path / "a.npz")
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as closed:
+        monkeypatch.setattr("sys.stdout", closed)
+        run(tmp_path, f"data={tmp_path / 'a.npz'}", "drafts=none")
+
+
 def test_tasks_that_never_ran_are_named(two_tasks, tmp_path, capsys):
     good, _ = two_tasks["GMM/0"]
     bad, _ = two_tasks["C2D/0"]
@@ -153,8 +182,11 @@ def test_tasks_that_never_ran_are_named(two_tasks, tmp_path, capsys):
     found = run(tmp_path, f"data={tmp_path / 'a.npz'}", "drafts=none")
     assert found["left_out"] == ["C2D/0"]
     assert {row["task"] for row in found["results"]} == {"GMM/0"}
-    assert "C2D/0  left out: it has no valid record" in capsys.readouterr().out
-    assert "Left out, without a valid record: C2D/0." in (tmp_path / "out" / "draft_size.md").read_text()
+    assert "C2D/0  left out: no valid record of it can be replayed" in capsys.readouterr().out
+    assert (
+        "Left out, without a valid record that can be replayed: C2D/0."
+        in (tmp_path / "out" / "draft_size.md").read_text()
+    )
 
 
 def test_records_with_traces_are_scored_as_those_with_rows(two_tasks):
@@ -174,9 +206,10 @@ def test_records_with_traces_are_scored_as_those_with_rows(two_tasks):
     columns["traces"] = object_column(
         [text.replace("Split", "Unsplit") if text else None for text in columns["traces"]]
     )
-    broken = judged(Dataset(dataset.tasks, **columns), device)
+    broken = Dataset(dataset.tasks, **columns)
     valid = dataset.failure == ""
-    assert broken.unscored == int((odd & valid).sum())
+    assert judged(broken, device).unscored == int((odd & valid).sum())
+    assert judged(broken[odd], device) is None
 
 
 def test_cpu_programs_are_scored_for_their_cores_and_vectors(two_tasks):
@@ -207,6 +240,7 @@ def test_groups_are_told_by_the_program():
         (["data={good}", "device=x86-64", "drafts=psa"], "psa"),
         (["data={good}", "shares=2.0"], "shares=2.0 is not accepted"),
         (["data={good}", "sizes=0"], "sizes=0 is not accepted"),
+        (["data={good}", "sizes=99999999999999999999"], "is not accepted: give at most 1,000,000,000"),
         (["data={good}", "penalties=half"], "accepted are all, no_compute"),
         (["data={good}", "tasks=abc"], "tasks=abc: there is no such task; there are GMM/0"),
         (["data={good}", "recorded=abc"], "is in no device's name; the records are of a100; b100"),

@@ -75,5 +75,6 @@ def test_a_folder_that_is_no_sweep_is_refused(sweep, tmp_path, capsys):
     assert "holds no finished job" in refused(tmp_path)
     assert "is the folder of one run" in refused(sweep / "0")
     shutil.copytree(sweep / "0", tmp_path / "s" / "0")
-    (tmp_path / "s" / "0" / "summary.json").write_text("[]")
-    assert "is no summary of a run" in refused(tmp_path / "s")
+    for text in ("[]", "{}", '{"best_s": null, "seconds": {"total": 1}}'):
+        (tmp_path / "s" / "0" / "summary.json").write_text(text)
+        assert "is no summary of a run" in refused(tmp_path / "s")

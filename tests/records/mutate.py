@@ -18,6 +18,7 @@ VALUES: list[Any] = [
         10**6,
         2**40,
         10**30,
+        -(10**400),
         1.5,
         float("nan"),
         float("inf"),
@@ -65,16 +66,16 @@ def _value(line: str, rng: Rng) -> list[str]:
     if isinstance(value, list) and len(value) == 2 and isinstance(value[1], str):
         try:
             data = base64.b64decode(value[1])
-            text = json.dumps(_changed(json.loads(data[8:]), rng)).encode()
+            text = json.dumps(changed(json.loads(data[8:]), rng)).encode()
         except ValueError:
             return [line]
         value[1] = base64.b64encode(len(text).to_bytes(8, "little") + text).decode()
     else:
-        value = _changed(value, rng)
+        value = changed(value, rng)
     return [json.dumps(value)]
 
 
-def _changed(value: Any, rng: Rng) -> Any:
+def changed(value: Any, rng: Rng) -> Any:
     """The value with one leaf of it, or now and then a whole part, replaced."""
     if not isinstance(value, (list, dict)) or not value or rng.random() < 0.03:
         if isinstance(value, str) and value.isdigit() and rng.random() < 0.5:
@@ -82,7 +83,7 @@ def _changed(value: Any, rng: Rng) -> Any:
         return VALUES[int(rng.integers(len(VALUES)))]
     keys = list(range(len(value))) if isinstance(value, list) else list(value)
     key = keys[int(rng.integers(len(keys)))]
-    value[key] = _changed(value[key], rng)
+    value[key] = changed(value[key], rng)
     return value
 
 

@@ -3,14 +3,16 @@ import sys
 
 import numpy as np
 import pytest
+from tvm import te
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
 from pruner.errors import ConfigError
 from pruner.records import storage
 from pruner.records.convert import convert
-from pruner.records.dataset import Dataset
+from pruner.records.dataset import NO_ROW, Dataset, RecordedTask, object_column
 from pruner.records.read import read
-from tests.records.records_util import assert_equal, made, untranslated
+from pruner.workload import make_task
+from tests.records.records_util import TARGET, assert_equal, made, untranslated
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +85,42 @@ def test_a_query_never_mixes_machines(tmp_path):
 
 
 def test_what_tvm_refuses_is_left_out_and_counted(tmp_path):
-    assert convert(untranslated(made(4), 2), tmp_path / "db") == {"GMM/0": 1}
+    ((task, reasons),) = convert(untranslated(made(4), 2), tmp_path / "db").items()
+    ((reason, count),) = reasons.items()
+    assert (task, count) == ("GMM/0", 1)
+    assert "nowhere" in reason
     lines = (tmp_path / "db" / "database_tuning_record.json").read_text().splitlines()
     times = [json.loads(line)[1][1][0] for line in lines]
     assert times == [1e10 if t != t else t for t in made(4).latency_s[[0, 1, 3]].tolist()]
     with pytest.raises(ConfigError, match="none of the 1 programs"):
         convert(untranslated(made(1), 0), tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_task_that_cannot_be_tuned_costs_its_own_records_only(tmp_path):
+    a = te.placeholder((0, 4), name="a")
+    empty = make_task(te.create_prim_func([a, te.compute((0, 4), lambda i, j: a[i, j] + 1.0)]), TARGET)
+    columns = {name: getattr(made(2), name) for name in storage.DTYPES}
+    columns |= {"sketch_ids": np.full(2, NO_ROW), "traces": object_column(["[[], []]"] * 2)}
+    untunable = Dataset((RecordedTask("empty", empty.mod, TARGET),), **columns)
+    left_out = convert(Dataset.concat([untunable, made(3)]), tmp_path / "db")
+    ((reason, count),) = left_out.pop("empty").items()
+    assert count == 2
+    assert "runs zero times" in reason
+    assert left_out == {}
+    assert len((tmp_path / "db" / "database_tuning_record.json").read_text().splitlines()) == 3
+
+
+def test_rows_that_tvm_must_not_be_given_are_left_out_with_the_reason(tmp_path):
+    whole = made(6)
+    columns = {name: getattr(whole, name).copy() for name in storage.DTYPES}
+    columns["decisions"][:3] = 0
+    columns["sketch_ids"][4], columns["traces"][4] = NO_ROW, "no JSON"
+    ((task, reasons),) = convert(Dataset(whole.tasks, **columns), tmp_path / "db").items()
+    assert task == "GMM/0"
+    assert sum(reasons.values()) == 4
+    assert reasons.pop("no JSON") == 1
+    assert all("factor" in reason or reason == "decision form" for reason in reasons)
 
 
 def test_nothing_is_written_over_or_by_halves(tmp_path, monkeypatch):

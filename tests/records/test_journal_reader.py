@@ -71,10 +71,10 @@ def test_a_failure_keeps_its_kind_and_has_no_latency(run):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"trace": {}}, "trace no list"),
-        ({"trace": [[]]}, "trace form"),
+        ({"trace": {}}, "not replayed: trace form"),
+        ({"trace": [[]]}, "not replayed: trace form"),
         ({"trace": [[["GetSBlock", [], ["nowhere", "main"], ["b0"]]], []]}, "not replayed"),
-        ({"trace": [[["Split"]], []]}, "instruction form"),
+        ({"trace": [[["Split"]], []]}, "not replayed: instruction form"),
         ({"latency_s": 0.0}, "run time 0"),
         ({"latency_s": -1.0}, "run time negative"),
         ({"latency_s": math.nan}, "run time NaN"),
@@ -82,7 +82,12 @@ def test_a_failure_keeps_its_kind_and_has_no_latency(run):
         ({"latency_s": None}, "run time no number"),
         ({"latency_s": [1e-3]}, "run time no number"),
         ({"failure": "tired"}, "unknown failure"),
+        ({"latency_s": -(10**400)}, "run time negative"),
         ({"build_s": "long"}, "cost no number"),
+        ({"build_s": 10**400}, "cost no number"),
+        ({"run_s": math.inf}, "cost no number"),
+        ({"spread_s": 10**400}, "spread no number"),
+        ({"trial": 10**30}, "trial number no integer"),
         ({"spread_s": []}, "spread no number"),
         ({"trial": 1}, "repeated trial"),
         ({"trial": [3]}, "trial number no integer"),
@@ -114,6 +119,16 @@ def test_broken_lines_are_skipped_and_the_rest_is_read(run):
     dataset, report = read_journal(path)
     assert len(dataset) == 12
     assert report.skipped == {"second header": 1, "no journal record": 1, "truncated line": 1}
+    assert report.seen == 15
+
+
+def test_a_bad_confirmation_is_a_record_that_is_skipped(run):
+    path = run / "journal.jsonl"
+    broken = {"kind": "confirmation", "trial": "1", "latency_s": 1e-3, "spread_s": 0.0}
+    path.write_text(path.read_text() + json.dumps(broken) + "\n")
+    dataset, report = read_journal(path)
+    assert (len(dataset), report.seen) == (12, 13)
+    assert report.skipped == {"trial number no integer": 1}
 
 
 def test_what_is_no_journal_is_refused(run, tmp_path):

@@ -10,17 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm import te
 from tvm.s_tir import Schedule
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.database import JSONDatabase, Workload
 from tvm.s_tir.schedule import Trace
+from tvm.target import Target
 
 from pruner.errors import ConfigError, PrunerError
 from pruner.records.database import plain
 from pruner.records.dataset import NO_ROW, RecordedTask
+from pruner.records.inspection import task_lines
 from pruner.records.metaschedule import read_metaschedule
 from pruner.records.old_target import device_of, todays_target
 from pruner.records.spaces import decided
 from pruner.search.sketch import Sketch
+from pruner.workload import make_task
 from tests.records.mutate import damaged
 from tests.records.old_database import (
     DENSE,
@@ -36,6 +41,7 @@ from tests.records.old_database import (
 )
 
 __all__ = ["flatten"]
+CPU = Target({"kind": "llvm", "num-cores": 2})
 DATA = os.environ.get("PRUNER_DATA", "")
 
 
@@ -106,12 +112,25 @@ def text(line: str) -> Callable[[Any], str]:
     return lambda record: line
 
 
+def index_map(text: str) -> list[Any]:
+    """An instruction that has one as text, of which TVM makes an object."""
+    return ["TransformLayout", ["b0", text], [0, 0, None, 1], []]
+
+
+def casts(n: int) -> dict[str, Any]:
+    """A node graph of today as deep as it is long."""
+    nodes: list[Any] = [{"type": "None"}, {"type": "ir.PrimType", "data": {"span": 0, "dtype": "int32"}}]
+    nodes += [{"type": "prim.Cast", "data": {"span": 0, "ty": 1, "value": 1 + i}} for i in range(n)]
+    return {"root_index": len(nodes) - 1, "nodes": nodes}
+
+
 SKIPPED = [
     (times([0.0]), "run time 0"),
     (times([-1.0]), "run time negative"),
     (times([math.nan]), "run time NaN"),
     (times(["x"]), "run time no number"),
     (times({}), "run times no list"),
+    (times([-(10**400)]), "run time negative"),
     (index(1), "workload index"),
     (index(-1), "workload index"),
     (index("0"), "workload index"),
@@ -121,14 +140,16 @@ SKIPPED = [
     (field(3, [["TENSOR", "float32", [1, 7]]]), "arguments of another workload"),
     (field(2, {"kind": "abacus"}), "target"),
     (field(2, 7), "target"),
-    (field(0, []), "trace form"),
-    (field(0, {}), "trace form"),
-    (lambda record: record[1][0].__setitem__(1, []), "decision missing"),
-    (lambda record: record[1][0][1][0].__setitem__(1, 99), "decision form"),
-    (lambda record: record[1][0][1][0].__setitem__(0, 10_000), "decision of no instruction"),
+    (field(0, []), "not replayed: trace form"),
+    (field(0, {}), "not replayed: trace form"),
+    (lambda record: record[1][0].__setitem__(1, []), "not replayed: decision missing"),
+    (lambda record: record[1][0][1][0].__setitem__(1, 99), "not replayed: decision form"),
+    (lambda record: record[1][0][1][0].__setitem__(0, 10_000), "not replayed: decision of no instruction"),
     (instruction(0, ["GetBlock", [], ["no_such_block", "main"], ["b0"]]), "not replayed"),
-    (instruction(0, ["Conjure", [], [], ["b0"]]), "not replayed"),
-    (instruction(0, 5), "instruction form"),
+    (instruction(0, ["Conjure", [], [], ["b0"]]), "not replayed: unknown instruction"),
+    (instruction(1, index_map("{" + "[" * 100_000 + "}")), "not replayed: text that is no index map"),
+    (instruction(1, index_map(json.dumps(casts(100_000)))), "not replayed: text that is no index map"),
+    (instruction(0, 5), "not replayed: instruction form"),
     (text('[0, [[[["GetBlock", '), "truncated line"),
     (text("[" * 100_000), "nesting too deep"),
     (text("{}"), "record form"),
@@ -144,8 +165,42 @@ def test_a_damaged_record_is_skipped_with_file_line_and_reason(
     dataset, report = read_metaschedule(folder)
     assert (report.seen, len(dataset)) == (3, 2)
     [(found, count)] = report.skipped.items()
-    assert (found.split(":")[0], count) == (reason, 1)
+    assert found.startswith(reason)
+    assert count == 1
     assert report.examples[found][0].startswith(f"{folder / RECORDS}:2: {reason}")
+
+
+def test_a_skipped_record_counts_for_its_task(flatten: Any) -> None:
+    for change, task, valid in (
+        (times([0.0]), "0", 2),
+        (field(2, {"kind": "abacus"}), "0", 2),
+        (field(0, []), "0", 3),
+        (instruction(0, ["GetBlock", [], ["no_such_block", "main"], ["b0"]]), "0", 3),
+        (field(3, []), "", 2),
+    ):
+        recorded = read_metaschedule(flatten(change))
+        assert list(recorded.report.by_task) == ([task] if task else [])
+        (line,) = task_lines(recorded)
+        assert (line.records, line.valid, line.replayed, line.failed) == (3 if task else 2, valid, 2, 0)
+
+
+def test_a_failure_that_does_not_replay_is_among_the_failed(flatten: Any) -> None:
+    def change(record: Any) -> None:
+        record[1][1] = [1e10]
+        record[1][0] = []
+
+    (line,) = task_lines(read_metaschedule(flatten(change)))
+    assert (line.records, line.valid, line.failed, line.failures) == (3, 2, 1, {})
+    assert line.skipped == {"failed, and not replayed: trace form": 1}
+
+
+def test_a_task_of_which_all_is_skipped_has_a_line(tmp_path: Path) -> None:
+    record = records(FLATTEN)[0]
+    record[0], record[1][1] = 0, [-1.0]
+    folder = write(tmp_path / "db", lines(WORKLOADS)[FLATTEN : FLATTEN + 1], [json.dumps(record)])
+    (line,) = task_lines(read_metaschedule(folder))
+    assert (line.name, line.records, line.valid, line.best_s) == ("0", 1, 0, None)
+    assert line.skipped == {"run time negative": 1}
 
 
 def test_failures_are_records() -> None:
@@ -174,6 +229,21 @@ def test_a_workload_that_stands_twice_is_one_task(tmp_path: Path) -> None:
     folder = write(tmp_path / "db", [line, line], [json.dumps(record) for record in recorded])
     dataset, _ = read_metaschedule(folder)
     assert ([task.id for task in dataset.tasks], len(dataset)) == (["0"], 4)
+
+
+def test_workloads_that_differ_in_the_names_of_blocks_are_two_tasks(tmp_path: Path) -> None:
+    workloads, recorded = [], []
+    a = te.placeholder((8, 8), name="a")
+    for i, block in enumerate(("b", "c")):
+        program = te.create_prim_func([a, te.compute((8, 8), lambda i, j: a[i, j] + 1.0, name=block)])
+        mod = make_task(program, CPU).mod
+        workloads.append(json.dumps(plain(Workload(mod).as_json())))
+        arguments = [plain(info.as_json()) for info in ArgInfo.from_entry_func(mod, True)]
+        trace = [[["GetSBlock", [], [block, "main"], ["b0"]]], []]
+        recorded.append(json.dumps([i, [trace, [1e-3], plain(CPU.export()), arguments]]))
+    dataset, report = read_metaschedule(write(tmp_path / "db", workloads, recorded))
+    assert (report.skipped, len(dataset)) == ({}, 2)
+    assert [task.id for task in dataset.tasks] == ["0", "1"]
 
 
 def test_an_unreadable_workload_costs_its_own_records_only(tmp_path: Path) -> None:
@@ -206,6 +276,57 @@ def test_records_of_two_targets_are_of_two_devices(tmp_path: Path) -> None:
     assert [len(dataset.of(task.id).devices) for task in dataset.tasks] == [1, 1]
     named, _ = read_metaschedule(folder, device="mine")
     assert named.devices == ("mine", "mine (cuda sm_86)")
+
+
+def test_targets_that_say_the_same_of_the_machine_are_numbered(tmp_path: Path) -> None:
+    recorded = records(FLATTEN)[:4]
+    for i, record in enumerate(recorded):
+        record[0] = 0
+        record[1][2] = {**record[1][2], "max_threads_per_block": (1024, 512, 256, 512)[i]}
+    folder = write(
+        tmp_path / "db", lines(WORKLOADS)[FLATTEN:][:1], [json.dumps(record) for record in recorded]
+    )
+    dataset, report = read_metaschedule(folder)
+    assert report.skipped == {}
+    assert [task.id for task in dataset.tasks] == ["0", "0 on cuda sm_80 #2", "0 on cuda sm_80 #3"]
+    assert dataset.devices == ("cuda sm_80", "cuda sm_80 #2", "cuda sm_80 #3")
+    assert [len(dataset.of(task.id)) for task in dataset.tasks] == [1, 2, 1]
+
+
+BAD_WEIGHTS = [
+    ("task,weight\n0,nan\n", 2),
+    ("task,weight\n# c\n0,1\n0,inf\n", 4),
+    ("task,weight\n0,-1\n", 2),
+    ("task,weight\n0\n", 2),
+    ("task,weight\nx,1\n", 2),
+    ("id,weight\n0,1\n", 2),
+    (f"task,weight\n0,{'9' * 200_000}\n", 2),
+    ("task,weight\n0,1\r1,2\n", 2),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), BAD_WEIGHTS)
+def test_weights_that_are_none_are_refused_with_file_and_line(flatten: Any, text: str, line: int) -> None:
+    folder = flatten(lambda record: None)
+    (folder / "tasks.csv").write_text(text, newline="")
+    with pytest.raises(ConfigError, match=rf"tasks.csv, line {line}: it needs the number of a task"):
+        read_metaschedule(folder)
+
+
+def test_damaged_weights_end_in_a_result_or_a_named_error(flatten: Any) -> None:
+    folder = flatten(lambda record: None)
+    whole = ["task,weight", *(f'"{task}",{task + 0.5}' for task in range(5))]
+    ends = set()
+    for seed in range(100):
+        (folder / "tasks.csv").write_text("\n".join(damaged(whole, np.random.default_rng(seed))))
+        try:
+            dataset, _ = read_metaschedule(folder)
+        except ConfigError:
+            ends.add("refused")
+        else:
+            assert 0 <= dataset.tasks[0].weight < math.inf
+            ends.add("read")
+    assert ends == {"refused", "read"}
 
 
 def test_a_database_of_today_is_read(go: Any, tmp_path: Path) -> None:

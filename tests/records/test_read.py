@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pruner.errors import ConfigError
+from pruner.records import reading
 from pruner.records.convert import convert
 from pruner.records.read import read
 from tests.records.records_util import assert_equal, made
@@ -75,6 +76,23 @@ def test_what_holds_no_records_is_refused(tmp_path, name):
     (tmp_path / "set.npz").write_text("no archive")
     with pytest.raises(ConfigError, match=name):
         read(tmp_path / name)
+
+
+def test_a_file_is_what_its_first_telling_line_says(tmp_path):
+    lines = ["[]", "{}", "null", "half a l", *['{"i": [], "r": []}'] * 10]
+    (tmp_path / "log.json").write_text("\n".join(lines))
+    (tmp_path / "notes.json").write_text("\n".join(lines[:4]))
+    dataset, report = read(tmp_path)
+    assert (len(dataset), report.seen, sum(report.skipped.values())) == (0, 14, 14)
+
+
+def test_a_file_with_a_line_that_no_record_has_is_none_of_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LINE_BYTES", 1000)
+    made(3).save(tmp_path / "set.npz")
+    (tmp_path / "web.json").write_text("1" * 2000)
+    assert len(read(tmp_path).dataset) == 3
+    with pytest.raises(ConfigError, match="line 1 is longer than"):
+        read(tmp_path / "web.json")
 
 
 def test_public_records_of_two_gpus_are_told_apart(data):

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tvm import te
 from tvm.te import Tensor
+
+# Ansor counts the points of a loop nest with 32 bits.
+_POINTS = 2**31 - 1
+_RANK = 8
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class StageInfo:
 def stages_of(tensors: Sequence[Tensor]) -> tuple[StageInfo, ...]:
     """The operations behind the tensors: producers before consumers, in the order in which they are read.
 
-    Raises ValueError for an operation that is no plain computation, and for names that occur twice."""
+    Raises ValueError for an operation that is no plain computation or too large, and for names that occur
+    twice."""
     found: dict[te.Operation, StageInfo] = {}
 
     def visit(tensor: Tensor) -> None:
@@ -47,12 +53,23 @@ def stages_of(tensors: Sequence[Tensor]) -> tuple[StageInfo, ...]:
     return stages
 
 
+def check_extents(name: str, extents: Sequence[int]) -> None:
+    """Raises ValueError for a tensor, or a reduction, that has more axes or points than a log can hold."""
+    if len(extents) > _RANK:
+        raise ValueError(f"{name} has {len(extents):,} axes; up to {_RANK} are read")
+    if min(extents, default=1) < 1 or prod(extents) > _POINTS:
+        raise ValueError(f"{name} has the extents {list(extents)}; from 1 to {_POINTS:,} points are read")
+
+
 def _info(operation: te.Operation) -> StageInfo:
     if isinstance(operation, te.PlaceholderOp):
         shape = tuple(int(extent) for extent in operation.output(0).shape)
+        check_extents(operation.name, shape)
         return StageInfo(operation.name, shape, placeholder=True)
     if not isinstance(operation, te.ComputeOp):
         raise ValueError(f"{operation.name} is a {type(operation).__name__}")
     spatial = tuple(int(axis.dom.extent) for axis in operation.axis)
     reduce = tuple(int(axis.dom.extent) for axis in operation.reduce_axis)
+    check_extents(operation.name, spatial)
+    check_extents(operation.name, reduce)
     return StageInfo(operation.name, spatial, reduce)

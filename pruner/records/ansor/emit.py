@@ -68,7 +68,8 @@ def emit(mod: IRModule, script: Script, numbers: Numbers, choices: Choices) -> S
     sketch = Sketch.of(schedule.trace)
     row = choices.row(script, numbers)
     if len(row) != sketch.width or (sketch.row(sketch.trace) != row).any():
-        raise RejectedError(f"the trace takes {sketch.row(sketch.trace).tolist()} for {row.tolist()}")
+        taken = sketch.row(sketch.trace).tolist()
+        raise RejectedError(f"other decisions: the trace takes {taken} for {row.tolist()}")
     return sketch
 
 
@@ -82,7 +83,7 @@ def replay(mod: IRModule, sketch: Sketch, row: NDArray[np.int64]) -> Schedule:
         raise RejectedError(f"a schedule primitive refused: {reason_of(error)}") from error
     trace: Trace = schedule.trace.simplified(remove_postproc=True)
     if (sketch.row(trace) != row).any():
-        raise RejectedError(f"TVM makes {sketch.row(trace).tolist()} of {row.tolist()}")
+        raise RejectedError(f"repaired decisions: TVM makes {sketch.row(trace).tolist()} of {row.tolist()}")
     return schedule
 
 

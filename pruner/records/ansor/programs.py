@@ -9,11 +9,14 @@ from tvm import te, topi
 from tvm.te import Tensor
 
 from pruner.errors import ConfigError
+from pruner.records.ansor.dag import check_extents
+from pruner.records.ansor.log import is_int
 
 # Makes the arguments of a program, outputs last, of the values that follow the name in its workload key.
 Program = Callable[..., Sequence[Tensor]]
 
-_MOST = 2**31 - 1
+# So that sums of a few sizes, such as of padded ones, stay numbers of 32 bits.
+_MOST = 2**28
 _DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int32")
 
 
@@ -43,21 +46,23 @@ def program_of(name: str, programs: Mapping[str, Program] | None = None) -> Prog
 
 
 def _size(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
+    if not is_int(value) or not 1 <= value <= _MOST:
         raise ValueError(f"{value!r} is no size")
-    return value
+    return int(value)
 
 
 def _tensor(name: str, shape: Sequence[Any], dtype: Any = "float32") -> Tensor:
     if dtype not in _DTYPES:
         raise ValueError(f"{dtype!r} is none of {', '.join(_DTYPES)}")
-    return te.placeholder([_size(dim) for dim in shape], dtype, name=name)
+    sizes = [_size(dim) for dim in shape]
+    check_extents(name, sizes)
+    return te.placeholder(sizes, dtype, name=name)
 
 
 def _padding(value: Any) -> str | int:
     if value in ("SAME", "VALID"):
         return str(value)
-    return value if value == 0 else _size(value)
+    return 0 if is_int(value) and value == 0 else _size(value)
 
 
 def _multiply(m: Any, k: Any, n: Any, dtype: Any) -> Sequence[Tensor]:
@@ -104,6 +109,8 @@ def _pool(
 
 def _reduction(shape: Any, axis: Any, keepdims: Any) -> Sequence[Tensor]:
     data = _tensor("data", shape)
+    if isinstance(axis, list) and len(axis) > len(shape):
+        raise ValueError(f"{len(axis):,} axes of a tensor that has {len(shape)}")
     return data, topi.sum(data, axis=axis, keepdims=bool(keepdims))
 
 

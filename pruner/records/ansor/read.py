@@ -15,13 +15,15 @@ from tvm.ir import IRModule
 from pruner.errors import ConfigError, PrunerError, RejectedError
 from pruner.records.ansor.dag import StageInfo, stages_of
 from pruner.records.ansor.emit import Choices, emit, replay
-from pruner.records.ansor.log import Entry, Refused, read_entry
+from pruner.records.ansor.log import Entry, Refused, Result, Untranslated, read_entry, read_result
 from pruner.records.ansor.programs import Program, program_of
 from pruner.records.ansor.script import Numbers, Script
 from pruner.records.ansor.steps import translate
 from pruner.records.ansor.target import target_of
 from pruner.records.dataset import Dataset, RecordedTask
+from pruner.records.old_target import device_of
 from pruner.records.reading import Progress, Recorded, Report, lines, not_replayed
+from pruner.search.materialise import reason_of
 from pruner.search.population import UNUSED
 from pruner.search.sketch import Sketch
 from pruner.workload import Task, make_task
@@ -29,6 +31,8 @@ from pruner.workload import Task, make_task
 # Records of a task that are replayed beside one of each sketch.
 _SAMPLE = 16
 _OFTEN = 100
+# Keys of which there is no task that are kept, so that their next record is refused at once.
+_REFUSALS = 1000
 
 # Workload key, target, hardware parameters.
 _Key = tuple[str, str, tuple[int, ...]]
@@ -47,7 +51,7 @@ class _Workload:
 @dataclass(frozen=True)
 class _Member:
     line: int
-    entry: Entry
+    result: Result
     numbers: Numbers
 
 
@@ -79,40 +83,40 @@ def read_ansor(
 
     Args:
         path: the log. Its name without suffixes is the task's id; more tasks than one are numbered.
-        device: what the records' device is called; by default the log's own words for the target.
+        device: the machine that measured; by default what the records' target says of it.
         programs: tensor programs by the first entry of the workload key, beside those of `register`.
         progress: is told how many lines are read.
 
     Raises ConfigError when the file cannot be read.
     """
     report = Report()
-    workloads: dict[_Key, _Workload | Refused] = {}
-    name = Path(path).name.split(".")[0]
+    workloads = _Workloads(Path(path).name.split(".")[0], programs)
     for number, line in lines(path):
         report.seen += 1
         if progress is not None and report.seen % _OFTEN == 0:
             progress(str(path), report.seen, 0)
+        task_id, ran = "", False
         try:
             entry = read_entry(line)
-            key = entry.key, entry.target, entry.hardware
-            if key not in workloads:
-                workloads[key] = _workload(entry, _task_name(name, workloads), programs)
-            workload = workloads[key]
-            if isinstance(workload, Refused):
-                raise Refused(workload.reason, workload.detail)
+            workload = workloads.of(entry)
+            task_id = workload.task.name
+            result = read_result(entry.results)
+            ran = not result.failure
             form, numbers = translate(workload.stages, entry.steps, gpu=workload.gpu)
-            workload.members.setdefault(form, []).append(_Member(number, entry, numbers))
+            workload.members.setdefault(form, []).append(_Member(number, result, numbers))
+        except Untranslated as refused:
+            report.skip(path, number, not_replayed(refused.reason, ran=ran), refused.detail, task=task_id)
         except Refused as refused:
-            report.skip(path, number, refused.reason, refused.detail)
-    known = [workload for workload in workloads.values() if isinstance(workload, _Workload)]
+            report.skip(path, number, refused.reason, refused.detail, task=task_id)
     rows: list[_Row] = []
     tasks: list[RecordedTask] = []
-    for workload in known:
+    for workload in workloads.known.values():
         task = workload.task
         made, lost = _rows(workload, len(tasks))
-        for member, reason in lost:
-            ran = not member.entry.failure
-            report.skip(path, member.line, not_replayed(reason, ran=ran), task=task.name)
+        for member, message in lost:
+            reason, _, detail = message.partition(": ")
+            reason = not_replayed(reason, ran=not member.result.failure)
+            report.skip(path, member.line, reason, detail, task=task.name)
         rows += made
         # Dictionaries keep the order in which the rows count them.
         signatures = dict.fromkeys(row.signature for row in made)
@@ -120,27 +124,44 @@ def read_ansor(
     return Recorded(_dataset(tasks, rows, device), report)
 
 
-def _task_name(stem: str, workloads: Mapping[_Key, _Workload | Refused]) -> str:
-    earlier = sum(isinstance(workload, _Workload) for workload in workloads.values())
-    return f"{stem}-{earlier + 1}" if earlier else stem
+class _Workloads:
+    """The tasks of a log by key. name: of the first; the others are numbered."""
+
+    def __init__(self, name: str, programs: Mapping[str, Program] | None) -> None:
+        self.name = name
+        self.programs = programs
+        self.known: dict[_Key, _Workload] = {}
+        self.refused: dict[_Key, tuple[str, str]] = {}
+
+    def of(self, entry: Entry) -> _Workload:
+        """The task that a record is of. Raises Refused."""
+        key = entry.key, entry.target, entry.hardware
+        if key in self.refused:
+            raise Refused(*self.refused[key])
+        if key not in self.known:
+            name = f"{self.name}-{len(self.known) + 1}" if self.known else self.name
+            try:
+                self.known[key] = _workload(entry, name, self.programs)
+            except Refused as refused:
+                if len(self.refused) < _REFUSALS:
+                    self.refused[key] = refused.reason, refused.detail
+                raise
+        return self.known[key]
 
 
-def _workload(entry: Entry, name: str, programs: Mapping[str, Program] | None) -> _Workload | Refused:
-    """The task that a record is of, or why there is none."""
+def _workload(entry: Entry, name: str, programs: Mapping[str, Program] | None) -> _Workload:
+    """The task that a record is of. Raises Refused."""
     try:
-        target = target_of(entry.target, entry.hardware)
         function = program_of(entry.workload[0], programs)
-    except Refused as refused:
-        return refused
     except ConfigError as error:
-        return Refused("unknown workload", str(error))
+        raise Refused("unknown workload", str(error)) from None
+    target = target_of(entry.target, entry.hardware)
     try:
         tensors = list(function(*entry.workload[1:]))
         stages = stages_of(tensors)
         task = make_task(te.create_prim_func(tensors), target, name)
     except Exception as error:  # a user's program, or TVM, meets values that it was not made for
-        lines_ = str(error).strip().splitlines() or [type(error).__name__]
-        return Refused("workload values", f"{entry.key[:80]}: {lines_[-1]}")
+        raise Refused("workload values", f"{entry.key[:80]}: {reason_of(error)}") from None
     return _Workload(task, stages, gpu=str(target.kind.name) == "cuda")
 
 
@@ -194,17 +215,18 @@ def _dataset(tasks: Sequence[RecordedTask], rows: list[_Row], device: str) -> Da
     decisions = np.full((n, width), UNUSED, dtype=np.int64)
     for i, row in enumerate(rows):
         decisions[i, : len(row.decisions)] = row.decisions
-    entries = [row.member.entry for row in rows]
+    results = [row.member.result for row in rows]
+    devices = [device or device_of(task.target) for task in tasks]
     return Dataset(
         tuple(tasks),
         task=np.array([row.task for row in rows], dtype=np.int64),
         sketch_ids=np.array([row.sketch for row in rows], dtype=np.int64),
         decisions=decisions,
         traces=np.full(n, None, dtype=np.object_),
-        latency_s=np.array([entry.latency_s for entry in entries], dtype=np.float64),
-        spread_s=np.array([entry.spread_s for entry in entries], dtype=np.float64),
-        failure=np.array([entry.failure for entry in entries], dtype=np.str_),
-        cost_s=np.array([entry.cost_s for entry in entries], dtype=np.float64),
+        latency_s=np.array([result.latency_s for result in results], dtype=np.float64),
+        spread_s=np.array([result.spread_s for result in results], dtype=np.float64),
+        failure=np.array([result.failure for result in results], dtype=np.str_),
+        cost_s=np.array([result.cost_s for result in results], dtype=np.float64),
         order=np.arange(n, dtype=np.int64),
-        device=np.array([device or entry.target.strip() for entry in entries], dtype=np.str_),
+        device=np.array([devices[row.task] for row in rows], dtype=np.str_),
     )

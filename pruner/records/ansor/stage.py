@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from pruner.records.ansor.dag import StageInfo
-from pruner.records.ansor.log import Refused
+from pruner.records.ansor.log import Refused, Untranslated
 
 
 @dataclass(eq=False)
@@ -67,10 +67,10 @@ class Stage:
     def attached(self, goal: Stage | None = None) -> int:
         """The script's loop that it is under; if there is a goal, one of the goal's. Raises Refused."""
         if self.under is None or (goal is not None and self.under[0] is not goal):
-            raise Refused("not translated: CA", f"{self.block} is not attached to its copy or reader")
+            raise Untranslated("CA", f"{self.block} is not attached to its copy or reader")
         number = self.under[1].final().number
         if number < 0:
-            raise Refused("not translated: CA", f"{self.block} is under a loop that was fused")
+            raise Untranslated("CA", f"{self.block} is under a loop that was fused")
         return number
 
     def replace(self, index: int, axes: list[Axis], count: int = 1) -> None:
@@ -82,7 +82,7 @@ def fusable(stage: Stage, indices: list[int]) -> list[Axis]:
     """The loops at the indices, which must be neighbours in order. Raises Refused."""
     axes = [stage.axis(index) for index in indices]
     if not axes or indices != list(range(indices[0], indices[0] + len(indices))):
-        raise Refused("not translated: FU", f"loops {indices} are no neighbours")
+        raise Refused("step value", f"FU has loops {indices}, which are no neighbours")
     return axes
 
 

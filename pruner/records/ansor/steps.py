@@ -14,7 +14,7 @@ from typing import Any
 
 from pruner.records.ansor import script as form
 from pruner.records.ansor.dag import StageInfo
-from pruner.records.ansor.log import Refused, is_int
+from pruner.records.ansor.log import Refused, Untranslated, is_int
 from pruner.records.ansor.script import Numbers, Script
 from pruner.records.ansor.stage import Axis, Stage, extent_of, fusable
 
@@ -34,7 +34,7 @@ def translate(
     for position, step in enumerate(steps):
         kind, *values = step
         if kind in _LEFT_OUT:
-            raise Refused(f"not translated: {kind}", _LEFT_OUT[kind])
+            raise Untranslated(kind, _LEFT_OUT[kind])
         if kind not in _STEPS:
             raise Refused("unknown step", f"{kind[:20]!r}; known are {', '.join(sorted(_STEPS))}")
         apply, types = _STEPS[kind]
@@ -86,22 +86,24 @@ class _State:
         stage = self.stage(at)
         self.touch(stage)
         axis = stage.axis(index)
-        if not inner or not 1 <= len(lengths) < _PARTS or min(lengths) < 1:
-            raise Refused("not translated: SP", f"lengths {lengths[:_PARTS]}, inner to outer {inner}")
+        if min(lengths, default=0) < 1:
+            raise Refused("step value", f"SP has lengths {lengths[:_PARTS]}")
+        if not inner or len(lengths) >= _PARTS:
+            raise Untranslated("SP", f"lengths {lengths[:_PARTS]}, inner to outer {inner}")
         whole, inside = axis.extent, prod(lengths)
         if stage.kind == "fetch":
             if len(lengths) != 1 or len(stage.axes) != 1:
-                raise Refused("not translated: SP", "of a cache read that is not one loop")
+                raise Untranslated("SP", "of a cache read that is not one loop")
             # The extent of a cache read is known once it is attached: Ansor keeps it in the step.
             stage.vector = Axis(lengths[0])
             stage.axes = [Axis(axis.extent), stage.vector]
             return
         if stage.kind != "compute" or axis.number < 0:
-            raise Refused("not translated: SP", f"of the copy of {stage.block}")
+            raise Untranslated("SP", f"of the copy of {stage.block}")
         if extent is not None and extent != whole:
             raise Refused("other extent", f"{stage.block} has a loop of {whole}; the step splits {extent}")
         if whole % inside:
-            raise Refused("imperfect split", f"{whole} into {lengths}")
+            raise Untranslated("SP", f"of {whole} into {lengths}, which leaves a rest")
         factors = [whole // inside, *lengths]
         parts = [self.new(factor, axis.reduce) for factor in factors]
         self.shape.append(form.Tile(axis.number, tuple(part.number for part in parts)))
@@ -114,7 +116,7 @@ class _State:
         stage.axis(index)
         parts = self.splits.get(source)
         if stage.kind != "copy" or parts is None or not 1 <= count < len(parts):
-            raise Refused("not translated: FSP", f"of {stage.block} after step {source}")
+            raise Untranslated("FSP", f"of {stage.block} after step {source}")
         rest = Axis(prod(part.extent for part in parts[count:]))
         stage.replace(index, [*parts[:count], rest])
 
@@ -128,7 +130,7 @@ class _State:
         ):
             raise Refused("index out of range", f"FFSP follows level {level} of {sources[:_PARTS]}")
         if stage.kind != "fetch" or not factor or axis is stage.vector:
-            raise Refused("not translated: FFSP", f"of {stage.block}")
+            raise Untranslated("FFSP", f"of {stage.block}")
         threads = Axis(prod(self.lengths[source][level] for source in sources))
         stage.replace(index, [Axis(axis.extent), threads])
 
@@ -136,7 +138,7 @@ class _State:
         stage = self.stage(at)
         self.touch(stage)
         if sorted(order) != list(range(len(stage.axes))):
-            raise Refused("not translated: RE", f"{order[:40]} is no order of {len(stage.axes)} loops")
+            raise Refused("step value", f"RE has {order[:40]}, no order of {len(stage.axes)} loops")
         stage.axes = [stage.axes[index] for index in order]
         if stage.kind == "compute":
             self.shape.append(form.Reorder(tuple(axis.number for axis in stage.axes)))
@@ -150,7 +152,7 @@ class _State:
         if stage.kind == "fetch" or not self.gpu:
             made = Axis(extent)
         elif stage.kind == "placeholder" or min(numbers) < 0:
-            raise Refused("not translated: FU", f"of the copy of {stage.block}")
+            raise Untranslated("FU", f"of the copy of {stage.block}")
         else:
             made = self.new(extent, any(axis.reduce for axis in axes))
             self.shape.append(form.Fuse(numbers, made.number))
@@ -175,7 +177,7 @@ class _State:
             if any(each.reduce for each in stage.axes):
                 self.vector = axis.extent
         else:
-            raise Refused("not translated: AN", f"{kind} of loop {index} of {stage.block}")
+            raise Untranslated("AN", f"{kind} of loop {index} of {stage.block}")
 
     def _annotate_fetch(self, stage: Stage, axis: Axis, kind: int) -> None:
         if kind == _VECTORIZE and axis is stage.vector:
@@ -183,27 +185,27 @@ class _State:
         elif _THREADS.get(kind) == "threadIdx.x" and axis is not stage.vector and len(stage.axes) > 1:
             stage.shared = True
         else:
-            raise Refused("not translated: AN", f"{kind} of a loop of a cache read")
+            raise Untranslated("AN", f"{kind} of a loop of a cache read")
 
     def pragma(self, position: int, at: int, index: int, text: str) -> None:
         self.stage(at).axis(index)
         steps = text.removeprefix(_UNROLL)
         if steps == text or not steps.isdecimal() or len(steps) > _PARTS:
-            raise Refused("not translated: PR", text[:40])
+            raise Untranslated("PR", text[:40])
         self.unroll = max(self.unroll or 0, int(steps))
 
     def compute_at(self, position: int, at: int, target: int, index: int) -> None:
         stage, goal = self.stage(at), self.stage(target)
         axis = goal.axis(index)
         if stage is goal or stage.kind in ("placeholder", "copy"):
-            raise Refused("not translated: CA", f"of {stage.block} to {goal.block}")
+            raise Untranslated("CA", f"of {stage.block} to {goal.block}")
         if goal.source is stage:
             # The copy's loops down to there are the computation's own, which come first there.
             lead = goal.axes[: index + 1]
             if lead != stage.axes[: index + 1] or any(rest.number >= 0 for rest in goal.axes[index + 1 :]):
-                raise Refused("not translated: CA", f"{stage.block} does not begin as its copy does")
+                raise Untranslated("CA", f"{stage.block} does not begin as its copy does")
         elif goal.kind == "fetch" or (axis.number < 0 and (goal.touched or goal.kind == "copy")):
-            raise Refused("not translated: CA", f"of {stage.block} to a loop of {goal.block}")
+            raise Untranslated("CA", f"of {stage.block} to a loop of {goal.block}")
         else:
             self.touch(goal)
         stage.under = goal, axis
@@ -211,7 +213,7 @@ class _State:
     def inline(self, position: int, at: int) -> None:
         stage = self.stage(at)
         if stage.kind != "compute" or stage.touched:
-            raise Refused("not translated: CI", f"of {stage.block}")
+            raise Untranslated("CI", f"of {stage.block}")
         stage.inlined = True
 
     def compute_root(self, position: int, at: int) -> None:
@@ -220,7 +222,7 @@ class _State:
     def cache_write(self, position: int, at: int, scope: str) -> None:
         stage = self.stage(at)
         if stage.kind != "compute" or stage.touched or any(each.source is stage for each in self.stages):
-            raise Refused("not translated: CHW", f"of {stage.block}")
+            raise Untranslated("CHW", f"of {stage.block}")
         stage.scope = scope
         axes = [Axis(axis.extent) for axis in stage.axes if not axis.reduce]
         self.stages.insert(at + 1, Stage("copy", stage.block, axes, source=stage))
@@ -228,10 +230,10 @@ class _State:
     def cache_read(self, position: int, at: int, scope: str, readers: list[int]) -> None:
         stage = self.stage(at)
         if len(readers) != 1 or not self.gpu or stage.kind not in ("placeholder", "compute"):
-            raise Refused("not translated: CHR", f"of {stage.block} for {len(readers)} readers")
+            raise Untranslated("CHR", f"of {stage.block} for {len(readers)} readers")
         reader = self.stage(readers[0])
         if reader.kind != "compute":
-            raise Refused("not translated: CHR", f"of {stage.block} for the copy of {reader.block}")
+            raise Untranslated("CHR", f"of {stage.block} for the copy of {reader.block}")
         axes = [Axis(axis.extent) for axis in stage.axes if not axis.reduce]
         self.stages.insert(at + 1, Stage("fetch", reader.block, axes, buffer=stage.block, scope=scope))
 
@@ -247,13 +249,13 @@ class _State:
         for stage in self.stages:
             if stage.kind == "fetch":
                 if not stage.shared:
-                    raise Refused("not translated: CHR", f"threads do not share the copy of {stage.buffer}")
+                    raise Untranslated("CHR", f"threads do not share the copy of {stage.buffer}")
                 steps.append(form.Fetch(stage.block, stage.buffer, stage.attached(), stage.scope))
                 lanes.append(stage.lanes)
         for stage in reversed(self.stages):
             if stage.kind == "compute" and stage.under is not None and stage.under[0].source is not stage:
                 if stage.touched and self.gpu:
-                    raise Refused("not translated: CA", f"{stage.block} has loops of its own")
+                    raise Untranslated("CA", f"{stage.block} has loops of its own")
                 steps.append(form.Move(stage.block, stage.attached()))
             elif stage.inlined:
                 steps.append(form.Inline(stage.block))
@@ -261,12 +263,8 @@ class _State:
         return Script(tuple(steps), self.chunks > 0, not self.gpu, self.unroll is not None), numbers
 
 
-def _whole(value: Any) -> bool:
-    return is_int(value) and abs(value) < 2**31
-
-
 def _list(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_whole, value))
+    return isinstance(value, list) and len(value) <= _LOOPS and all(map(is_int, value))
 
 
 def _maybe(value: Any) -> bool:
@@ -277,18 +275,22 @@ def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _scope(value: Any) -> bool:
+    return value in ("local", "shared", "global")
+
+
 _Check = Callable[[Any], bool]
 _STEPS: dict[str, tuple[Callable[..., None], tuple[_Check, ...]]] = {
-    "SP": (_State.split, (_whole, _whole, _maybe, _list, _whole)),
-    "FSP": (_State.follow_split, (_whole, _whole, _whole, _whole)),
-    "FFSP": (_State.follow_fused, (_whole, _whole, _list, _whole, _whole)),
-    "RE": (_State.reorder, (_whole, _list)),
-    "FU": (_State.fuse, (_whole, _list)),
-    "AN": (_State.annotate, (_whole, _whole, _whole)),
-    "PR": (_State.pragma, (_whole, _whole, _text)),
-    "CA": (_State.compute_at, (_whole, _whole, _whole)),
-    "CI": (_State.inline, (_whole,)),
-    "CR": (_State.compute_root, (_whole,)),
-    "CHW": (_State.cache_write, (_whole, _text)),
-    "CHR": (_State.cache_read, (_whole, _text, _list)),
+    "SP": (_State.split, (is_int, is_int, _maybe, _list, is_int)),
+    "FSP": (_State.follow_split, (is_int, is_int, is_int, is_int)),
+    "FFSP": (_State.follow_fused, (is_int, is_int, _list, is_int, is_int)),
+    "RE": (_State.reorder, (is_int, _list)),
+    "FU": (_State.fuse, (is_int, _list)),
+    "AN": (_State.annotate, (is_int, is_int, is_int)),
+    "PR": (_State.pragma, (is_int, is_int, _text)),
+    "CA": (_State.compute_at, (is_int, is_int, is_int)),
+    "CI": (_State.inline, (is_int,)),
+    "CR": (_State.compute_root, (is_int,)),
+    "CHW": (_State.cache_write, (is_int, _scope)),
+    "CHR": (_State.cache_read, (is_int, _scope, _list)),
 }

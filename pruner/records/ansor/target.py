@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvm.target import Target
 
 from pruner.errors import ConfigError
 from pruner.records.ansor.log import Refused
+from pruner.records.old_target import todays_description
 from pruner.target import kind_of, resolve_target
 
 # Where auto_scheduler's HardwareParams keeps them.
-_CORES, _SHARED, _THREADS, _WARP = 0, 3, 5, 7
-# Options that old targets had and today's have not.
-_GONE = ("libs", "model", "device", "link-params", "max_num_threads")
+_CORES = 0
+_GPU = {"max_shared_memory_per_block": 3, "max_threads_per_block": 5, "thread_warp_size": 7}
 
 
 def target_of(text: str, hardware: Sequence[int]) -> Target:
     """The target that a log's text names, completed from its hardware parameters. Raises Refused."""
-    options: list[str] = []
-    for word in text.split():
-        if not any(word.lstrip("-").startswith(f"{name}=") for name in (*_GONE, "keys")):
-            options.append(word)
-    described = " ".join(options)
     try:
-        kind = kind_of(described)
-        if kind not in ("cuda", "llvm"):
-            raise Refused("target", f"{kind}; cuda and llvm are read")
-        gpu: dict[str, Any] = {
-            "max_threads_per_block": hardware[_THREADS],
-            "max_shared_memory_per_block": hardware[_SHARED],
-            "thread_warp_size": hardware[_WARP],
-        }
-        return resolve_target(described, max(hardware[_CORES], 1), gpu)[0]
+        description = todays_description(text)
+        kind = kind_of(description)
+    except (ConfigError, ValueError) as error:
+        raise Refused("target", str(error)[:200]) from None
+    if kind not in ("cuda", "llvm"):
+        raise Refused("target", f"{kind[:40]}; cuda and llvm are read")
+    gpu = {name: hardware[position] for name, position in _GPU.items()}
+    if kind == "cuda" and min(gpu.values()) < 1:
+        raise Refused("hardware", f"a GPU with {', '.join(f'{name}={value}' for name, value in gpu.items())}")
+    try:
+        return resolve_target(description, max(hardware[_CORES], 1), gpu)[0]
     except ConfigError as error:
-        raise Refused("target", str(error).splitlines()[0][:200]) from None
-    except ValueError as error:  # words that no shell could read
-        raise Refused("target", str(error)) from None
+        raise Refused("target", str(error)[:200]) from None

@@ -48,6 +48,30 @@ TILED = [
 ]
 
 
+# Tiled products of 24 x 32 by 20 on a CPU: with a copy that is attached to the inner or the outer tiles, or
+# none, fused and spread to the depth that the last step but three says.
+def cpu_steps(copy_levels: int, fused: int) -> list[list[Any]]:
+    splits = [
+        ["SP", 2, 0, 24, [2, 3, 2], 1],
+        ["SP", 2, 4, 32, [2, 1, 8], 1],
+        ["SP", 2, 8, 20, [5], 1],
+        ["RE", 2, [0, 4, 1, 5, 8, 2, 6, 9, 3, 7]],
+    ]
+    tail = [["PR", 2, 0, "auto_unroll_max_step$16"]]
+    main, last = (3, 9) if copy_levels else (2, 10 - fused)
+    threads = [["FU", main, list(range(fused))], ["AN", main, 0, 3], *tail, ["AN", 2, last, 2]]
+    if not copy_levels:
+        return [*splits, *threads]
+    order = [0, 3, 1, 4, 2, 5] if copy_levels == 2 else [0, 2, 1, 3]
+    follow = [
+        ["FSP", 3, 0, 1, copy_levels],
+        ["FSP", 3, copy_levels + 1, 2, copy_levels],
+        ["RE", 3, order],
+        ["CA", 2, 3, 2 * copy_levels - 1],
+    ]
+    return [["CHW", 2, "local"], *splits, *follow, *threads]
+
+
 def line(
     steps: list[Any],
     *,
@@ -56,10 +80,12 @@ def line(
     seconds: list[float] | None = None,
     error: int = 0,
     version: str = "v0.6",
+    target: str = "",
 ) -> str:
     """A record as Ansor writes it."""
     workload = json.dumps(["matmul", 64, 64, 32] if key is None else key)
-    task = [workload, CUDA if gpu else "llvm -keys=cpu ", GPU if gpu else CPU, "", 0, []]
+    target = target or (CUDA if gpu else "llvm -keys=cpu ")
+    task = [workload, target, GPU if gpu else CPU, "", 0, []]
     measured = [[1e-5] if seconds is None else seconds, error, 2.5, 1700000000]
     return json.dumps({"i": [task, [[], steps]], "r": measured, "v": version})
 

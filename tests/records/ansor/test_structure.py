@@ -17,7 +17,7 @@ from pruner.records.ansor import read_ansor
 from pruner.records.dataset import Dataset
 from pruner.records.spaces import recorded_rows
 from pruner.search.tir_reader import read_nest
-from tests.records.ansor.ansor_util import TILED, line, published
+from tests.records.ansor.ansor_util import TILED, cpu_steps, line, published
 
 TARGET = Target({"kind": "llvm", "num-cores": 2})
 
@@ -101,30 +101,6 @@ def test_shared_arrays_of_a_small_program(tmp_path: Path) -> None:
     [schedule] = replayed(read_ansor(log).dataset, [0])
     # Rows: 2 x 4 x 1 x 2 of A by 4 x 2 steps of the reduction; columns: 1 x 16 x 2 x 1.
     assert fetched(schedule) == {"A": 16 * 8, "B": 8 * 32}
-
-
-# Tiled products of 24 x 32 by 20 on a CPU: with a copy that is attached to the inner or the outer tiles, or
-# none, fused and spread to the depth that the last step but three says.
-def cpu_steps(copy_levels: int, fused: int) -> list[list[Any]]:
-    splits = [
-        ["SP", 2, 0, 24, [2, 3, 2], 1],
-        ["SP", 2, 4, 32, [2, 1, 8], 1],
-        ["SP", 2, 8, 20, [5], 1],
-        ["RE", 2, [0, 4, 1, 5, 8, 2, 6, 9, 3, 7]],
-    ]
-    tail = [["PR", 2, 0, "auto_unroll_max_step$16"]]
-    main, last = (3, 9) if copy_levels else (2, 10 - fused)
-    threads = [["FU", main, list(range(fused))], ["AN", main, 0, 3], *tail, ["AN", 2, last, 2]]
-    if not copy_levels:
-        return [*splits, *threads]
-    order = [0, 3, 1, 4, 2, 5] if copy_levels == 2 else [0, 2, 1, 3]
-    follow = [
-        ["FSP", 3, 0, 1, copy_levels],
-        ["FSP", 3, copy_levels + 1, 2, copy_levels],
-        ["RE", 3, order],
-        ["CA", 2, 3, 2 * copy_levels - 1],
-    ]
-    return [["CHW", 2, "local"], *splits, *follow, *threads]
 
 
 @pytest.mark.parametrize(("copy_levels", "fused"), [(0, 2), (0, 4), (1, 2), (2, 2), (2, 4)])
