@@ -33,7 +33,7 @@ from experiments.retime import Bench
 from pruner.analyzer.draft import DraftModel
 from pruner.config import compose, instantiate
 from pruner.errors import ConfigError
-from pruner.files import write_whole
+from pruner.files import alone_in, write_whole
 from pruner.records.dataset import Dataset, RecordedTask
 from pruner.report import latency
 from pruner.search.space import Space
@@ -107,19 +107,20 @@ def collect(cfg: DictConfig, words: Sequence[str]) -> None:
     benches = {block: _bench(cfg, block) for block in blocks if not block.done}
     for block, bench in benches.items():
         _draft(cfg, block, bench)
-    _claim(cfg, folder, made["machine"])
-    for number, block in enumerate(blocks, 1):
-        where = f"{number}/{len(blocks)}  {block.name}"
-        if block.done:
-            _say(f"{where}  kept")
-            continue
-        if cfg.minutes and time.monotonic() - start > 60 * cfg.minutes:
-            _say(f"The {cfg.minutes:g} minutes are over.")
-            break
-        told = make(cfg, block, benches[block], made["machine"])
-        failed = f"  {told['failed']} failed" if told["failed"] else ""
-        best = latency(told["best_s"])
-        _say(f"{where}  {told['programs']} programs{failed}  best {best}  {told['seconds']:.0f} s")
+    with alone_in(folder):
+        _claim(cfg, folder, made["machine"])
+        for number, block in enumerate(blocks, 1):
+            where = f"{number}/{len(blocks)}  {block.name}"
+            if block.done:
+                _say(f"{where}  kept")
+                continue
+            if cfg.minutes and time.monotonic() - start > 60 * cfg.minutes:
+                _say(f"The {cfg.minutes:g} minutes are over.")
+                break
+            told = make(cfg, block, benches[block], made["machine"])
+            failed = f"  {told['failed']} failed" if told["failed"] else ""
+            best = latency(told["best_s"])
+            _say(f"{where}  {told['programs']} programs{failed}  best {best}  {told['seconds']:.0f} s")
     _join(cfg, [block for block in blocks if block.done], made)
     missing = sum(not block.done for block in blocks)
     if missing:

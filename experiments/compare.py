@@ -10,7 +10,7 @@ compared. Leave the machine alone while it runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from experiments.study import Study
 from experiments.summary import assemble
 from experiments.tables import text
 from pruner.errors import ConfigError
+from pruner.files import alone_in
 from pruner.report import latency
 from pruner.settings import whole
 
@@ -45,14 +46,8 @@ def compare(cfg: DictConfig, words: Sequence[str]) -> None:
     folder = Path(cfg.blocks or cfg.work_dir)
     settings.make_folder("blocks", folder)
     study = Study(cfg.trials, tuple(cfg.overrides), folder, made["machine"], _say)
-    for workload, arms in chosen.items():
-        for seed in cfg.seed:
-            study.check(workload, seed, arms)  # what is wrong is told before the first block is made
-    blocks = []
-    for workload, arms in chosen.items():
-        for seed in cfg.seed:
-            blocks.append(study.block(workload, seed, arms))
-            _show(blocks[-1], arms)
+    with alone_in(folder):
+        blocks = _blocks(study, chosen, cfg.seed)
     names = {workload: [arm.name for arm in arms] for workload, arms in chosen.items()}
     document = {**made, "trials": cfg.trials, **assemble(blocks, names)}
     output.write(
@@ -68,6 +63,19 @@ def compare(cfg: DictConfig, words: Sequence[str]) -> None:
             _say(
                 f"{block.workload} seed {block.seed}  {arm} FAILED; the same command tries it again: {error}"
             )
+
+
+def _blocks(study: Study, chosen: Mapping[str, Sequence[Arm]], seeds: Sequence[int]) -> list[Block]:
+    """The blocks of all workloads and seeds; what is wrong is told before the first one is made."""
+    for workload, arms in chosen.items():
+        for seed in seeds:
+            study.check(workload, seed, arms)
+    blocks = []
+    for workload, arms in chosen.items():
+        for seed in seeds:
+            blocks.append(study.block(workload, seed, arms))
+            _show(blocks[-1], arms)
+    return blocks
 
 
 def _arms(cfg: DictConfig) -> dict[str, list[Arm]]:

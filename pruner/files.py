@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from pruner.errors import ConfigError
 
 
 @contextmanager
@@ -31,6 +34,23 @@ def write_whole(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Holds a folder that is there for this process alone; goes with the process, however it ends. Raises
+    ConfigError while another process holds it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"another process works in {folder}. Wait for it, or choose another folder."
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def remove_folder(path: str | Path, patience_s: float = 1.0) -> None:

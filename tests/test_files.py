@@ -1,8 +1,11 @@
 import os
+import subprocess
+import sys
 
 import pytest
 
-from pruner.files import write_whole
+from pruner.errors import ConfigError
+from pruner.files import alone_in, write_whole
 
 
 def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
@@ -17,3 +20,21 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
         write_whole(path, "new")
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.json"]
     assert path.read_text() == "old"
+
+
+def test_a_folder_is_held_by_one_process_until_it_ends(tmp_path):
+    hold = (
+        "import sys; from pathlib import Path; from pruner.files import alone_in\n"
+        "with alone_in(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ConfigError, match="another process works in"), alone_in(tmp_path):
+            pass
+        other.kill()
+    with alone_in(tmp_path):
+        pass
+    with alone_in(tmp_path):
+        assert not list(tmp_path.iterdir())

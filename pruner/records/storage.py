@@ -200,7 +200,6 @@ def _pyarrow(path: Path) -> tuple[Any, Any]:
         from pyarrow import parquet
     except ImportError as error:
         raise ConfigError(
-            f"{path} is a parquet file, which needs pyarrow: `pip install pruner-tvm[parquet]`, or use "
-            "an .npz file."
+            f"{path} is a parquet file, which needs pyarrow: `pip install pyarrow`, or use an .npz file."
         ) from error
     return pyarrow, parquet
