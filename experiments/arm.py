@@ -69,8 +69,8 @@ class Arm:
 
 
 def check_overrides(overrides: Sequence[str], *also: str) -> None:
-    """Raises ConfigError for overrides that `pruner tune` does not take, that are the study's to set (those of
-    all studies and `also`), or that leave a study nothing to compare."""
+    """Raises ConfigError for overrides that `pruner tune` does not take, that are the study's to set (what
+    every study sets and `also`), or that leave a study nothing to compare."""
     own = [item.key_or_group for item in parse(overrides) if item.key_or_group in (*_THE_STUDYS, *also)]
     if own:
         raise ConfigError(
