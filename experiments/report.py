@@ -105,19 +105,14 @@ def _jobs(folder: Path) -> tuple[list[tuple[str, Contents, Mapping[str, Any]]], 
         path = folder / name / _SUMMARY
         try:
             summary = json.loads(path.read_text("utf-8"))
-            summary["best_s"], summary["baseline_s"]
-            if not all(
-                _is_number(value) for value in (summary["trials"], summary["failed"], *_total(summary))
-            ):
+            summary["best_s"], summary["baseline_s"], summary["seconds"]["total"]
+            numbers = [summary["trials"], summary["failed"], *summary["seconds"].values()]
+            if not all(map(_is_number, numbers)):
                 raise ValueError("no numbers of trials, failures and seconds")
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(f"{path} is no summary of a run ({error!r}).") from error
         jobs.append((name, Journal.read(folder / name / NAME), summary))
     return jobs, [name for name in names if name not in done]
-
-
-def _total(summary: Mapping[str, Any]) -> list[Any]:
-    return [summary["seconds"]["total"], *summary["seconds"].values()]
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
