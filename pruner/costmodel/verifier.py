@@ -32,6 +32,11 @@ class TrainingSet:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def tells_apart(self) -> bool:
+        """Whether some task has two candidates with different labels: without any there is nothing to learn."""
+        return any(np.ptp(self.labels[self.group == task]) > 0 for task in np.unique(self.group))
+
 
 class Verifier(ABC):
     """Predicts which candidates are fast. Until `fitted`, the draft's order stands in for it."""

@@ -71,7 +71,7 @@ class XGBVerifier(Verifier):
         """Learns from scratch. Records without two candidates of one task to tell apart teach nothing
         and leave it unfitted."""
         self._booster = None
-        if not _has_pairs(training_set):
+        if not training_set.tells_apart:
             return
         rows = _candidate_rows(training_set.features[self.features[0]])
         columns = _informative(rows)
@@ -174,12 +174,6 @@ def _shape(batch: FeatureBatch) -> tuple[str, int, int]:
 
 def _described(shapes: list[tuple[str, int, int]]) -> str:
     return ", ".join(f"{name} version {version} of {width} columns" for name, version, width in shapes)
-
-
-def _has_pairs(training_set: TrainingSet) -> bool:
-    """Whether some task has two records with different labels."""
-    labels, group = training_set.labels, training_set.group
-    return any(np.ptp(labels[group == task]) > 0 for task in np.unique(group))
 
 
 def _candidate_rows(batch: FeatureBatch) -> NDArray[np.float32]:

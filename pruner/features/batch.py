@@ -30,6 +30,13 @@ class FeatureBatch:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def take(self, candidates: NDArray[np.int64]) -> FeatureBatch:
+        """The candidates at these positions, in this order."""
+        counts = np.diff(self.offsets)[candidates]
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+        rows = np.repeat(self.offsets[candidates] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return FeatureBatch(self.values[rows], offsets, self.name, self.version)
+
     @staticmethod
     def concat(parts: Sequence[FeatureBatch]) -> FeatureBatch:
         """The candidates of all parts, in order; at least one part, all by one extractor."""
