@@ -34,7 +34,7 @@ class TrainingSet:
 
     @property
     def tells_apart(self) -> bool:
-        """Whether some task has two candidates with different labels; without any there is nothing to learn."""
+        """Whether some task has two candidates with different labels; without, nothing can be learnt."""
         return any(np.ptp(self.labels[self.group == task]) > 0 for task in np.unique(self.group))
 
 
