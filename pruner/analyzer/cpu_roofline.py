@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.cpu import CpuInspection
 from pruner.analyzer.device import Device
-from pruner.analyzer.registers import RegisterTile
+from pruner.analyzer.registers import LLVM_UNROLL, RegisterTile
 from pruner.analyzer.terms import Terms
 
 Floats = NDArray[np.float64]
@@ -32,7 +32,9 @@ class Costs:
 
     Factors: straight: what LLVM loses when it must find vectors in straight-line code, `long` statements of
     it; longer code loses in proportion. found: what a vector loop of LLVM's own loses, which it makes in some
-    programs only, and around more than `body` statements in few: then twice as much.
+    programs only, and around more than `body` statements in few: then twice as much. swell: straight-line
+    code of more than LLVM_UNROLL vector operations loses with this power of its length: operands are spilled
+    where many are in flight, and instructions come from farther away.
     """
 
     latency: float = 4.0
@@ -50,6 +52,7 @@ class Costs:
     long: float = 96.0
     found: float = 1.3
     body: float = 32.0
+    swell: float = 0.1
 
 
 def cpu_terms(statement: CpuInspection, device: Device, kept: frozenset[str], costs: Costs) -> Terms:
@@ -78,7 +81,7 @@ def _cycles(statement: CpuInspection, device: Device, kept: frozenset[str], cost
     tile = statement.tile
     ops = statement.batch.statement.ops
     instances = statement.instances
-    operation = (_simple(ops) + cost.divide * 2 * _slow(ops)) / device.levels[1].units
+    operation = (_simple(ops, device.fused) + cost.divide * 2 * _slow(ops)) / device.levels[1].units
     runs = tile.instances if "l0_compute" in kept else instances / statement.lanes
     moved = 1.0 / tile.kept if statement.reducing else np.ones(len(statement.batch))
 
@@ -104,6 +107,8 @@ def _cycles(statement: CpuInspection, device: Device, kept: frozenset[str], cost
         if ops.get("select"):
             idle = idle + cost.branch * (tile.loads if statement.reducing else 1.0 / tile.vectors)
         factor = np.where(tile.own, _found(tile, cost), 1.0)
+        if statement.reducing:
+            factor = factor * np.maximum(1.0, tile.body / LLVM_UNROLL) ** cost.swell
     cycles = runs * (np.hypot(chain, pipes) + spills + idle) * factor
     return np.asarray(cycles + instances * cost.call * _calls(ops))
 
@@ -115,10 +120,10 @@ def _found(tile: RegisterTile, cost: Costs) -> Floats:
     return np.where(tile.straight, straight, cost.found * np.where(tile.around > cost.body, 2.0, 1.0))
 
 
-def _simple(ops: Mapping[str, int]) -> int:
-    """Vector operations of one instance, multiply and add fused; a padding test is a branch."""
-    fused = min(ops.get("add", 0), ops.get("mul", 0))
-    return sum(ops.get(kind, 0) for kind in ("add", "mul", "max", "cmp", "cast")) - fused
+def _simple(ops: Mapping[str, int], fused: bool) -> int:
+    """Vector operations of one instance; fused: a multiply and an add are one; a padding test is a branch."""
+    both = min(ops.get("add", 0), ops.get("mul", 0)) if fused else 0
+    return sum(ops.get(kind, 0) for kind in ("add", "mul", "max", "cmp", "cast")) - both
 
 
 def _slow(ops: Mapping[str, int]) -> int:

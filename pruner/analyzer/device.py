@@ -58,7 +58,8 @@ class Multiprocessor:
 class Device:
     """levels: innermost first. peak: operations (multiply and add count as two) per second by data type.
     transaction: bytes moved by one memory transaction. target: the default TVM target as a dict.
-    launch: seconds that starting and joining one parallel loop or kernel takes.
+    launch: seconds that starting and joining one parallel loop or kernel takes. fused: a vector multiply-add
+    is one instruction.
     fingerprint: what makes two machines the same for measurements (CPU model, cores, vector flags, TVM
     and LLVM versions); empty for a declared device. notes: what `auto` had to assume, in words.
 
@@ -76,6 +77,7 @@ class Device:
     cores: int
     target: Mapping[str, object]
     launch: float = 0.0
+    fused: bool = True
     fingerprint: str = ""
     notes: tuple[str, ...] = ()
     multiprocessor: Multiprocessor | None = None
@@ -139,12 +141,13 @@ class Device:
 
         return describe_host()
 
-    def restricted(self, cores: int, vector_bytes: int, registers: int) -> Device:
-        """The device as programs see it that use so many cores and vector registers of so many bytes, where
-        that is less than it has."""
+    def restricted(self, cores: int, vector_bytes: int, registers: int, fused: bool) -> Device:
+        """The device as programs see it that use so many cores and vector registers of so many bytes, and
+        fused multiply-adds, where that is less than it has."""
         cores, width = min(cores, self.cores), min(vector_bytes, self.vector_bytes)
-        registers = min(registers, self.registers)
-        if (cores, width, registers) == (self.cores, self.vector_bytes, self.registers):
+        registers, fused = min(registers, self.registers), fused and self.fused
+        has = self.cores, self.vector_bytes, self.registers, self.fused
+        if (cores, width, registers, fused) == has:
             return self
         share, lanes = cores / self.cores, width // 4
         levels = [
@@ -153,9 +156,9 @@ class Device:
         ]
         levels = [replace(level, units=cores) if level.unit == "core" else level for level in levels]
         levels[0] = replace(levels[0], units=lanes, capacity=width * registers)
-        slower = share * lanes / self.levels[0].units
+        slower = share * lanes / self.levels[0].units / (1 + (self.fused and not fused))
         peak = {dtype: rate * slower for dtype, rate in self.peak.items()}
-        return replace(self, cores=cores, levels=tuple(levels), peak=peak)
+        return replace(self, cores=cores, levels=tuple(levels), peak=peak, fused=fused)
 
     @property
     def sm(self) -> Multiprocessor:

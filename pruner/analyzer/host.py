@@ -85,8 +85,8 @@ def describe_host() -> Device:
         mcpu = _generic_cpu(host.flags)
         notes.append(f"LLVM does not know this CPU: code is made for {mcpu}")
     target: dict[str, object] = {"kind": "llvm", "mcpu": mcpu, "num-cores": host.cores}
-    features = codegen.llvm_get_cpu_features(Target(target))
-    width, registers = vector_registers({str(feature) for feature in features}, host.flags)
+    features = {str(feature) for feature in codegen.llvm_get_cpu_features(Target(target))}
+    width, registers = vector_registers(features, host.flags)
     fingerprint = "; ".join(
         [
             f"{host.model} ({mcpu})",
@@ -99,7 +99,7 @@ def describe_host() -> Device:
     rates, problem = calibrated(fingerprint, target, width, host)
     if problem:
         notes.append(problem)
-    return assemble(host, rates, target, width, registers, fingerprint, notes)
+    return assemble(host, rates, target, width, registers, fuses(features), fingerprint, notes)
 
 
 def assemble(
@@ -108,10 +108,12 @@ def assemble(
     target: dict[str, object],
     width: int,
     registers: int,
+    fused: bool,
     fingerprint: str,
     notes: list[str],
 ) -> Device:
-    """The device of a host: width in bytes of a vector, its number of registers, measured rates."""
+    """The device of a host: width in bytes of a vector, its number of registers, whether multiply-adds are
+    fused, measured rates."""
     lanes = width // 4
     levels = [
         Level("registers", "lane", width * registers, rates.peak / 2 * 12, lanes),
@@ -138,6 +140,7 @@ def assemble(
         cores=host.cores,
         target=target,
         launch=rates.launch,
+        fused=fused,
         fingerprint=fingerprint,
         notes=tuple(notes),
     )
@@ -155,12 +158,17 @@ def vector_registers(features: set[str], flags: tuple[str, ...] = ()) -> tuple[i
     return 16, 16
 
 
+def fuses(features: set[str]) -> bool:
+    """Whether LLVM multiplies and adds in one vector instruction, from its feature names."""
+    return not features.isdisjoint({"fma", "fma4", "avx512f", "neon", "sve"})
+
+
 def restricted_to(device: Device, target: Target, cores: int) -> Device:
     """The device as programs for the target see it when they run on so many cores."""
     from tvm.target import codegen
 
     features = {str(feature) for feature in codegen.llvm_get_cpu_features(target)}
-    return device.restricted(cores, *vector_registers(features))
+    return device.restricted(cores, *vector_registers(features), fuses(features))
 
 
 def _generic_cpu(flags: tuple[str, ...]) -> str:

@@ -46,7 +46,7 @@ class SymbolFeatures(FeatureExtractor):
     """
 
     name = "symbols"
-    version = 2
+    version = 3
 
     def __init__(self, *, device: Device) -> None:
         self.device = device

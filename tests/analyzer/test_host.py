@@ -105,7 +105,7 @@ def test_levels_follow_the_caches(tmp_path: Path) -> None:
         {0: (1, "Data", "32K", "0"), 1: (2, "Unified", "1M", "0"), 2: (3, "Unified", "16M", "0-1")},
     )
     host = read_host(tmp_path, cpus={0, 1})
-    device = assemble(host, RATES, {"kind": "llvm"}, 32, 16, "print", [])
+    device = assemble(host, RATES, {"kind": "llvm"}, 32, 16, True, "print", [])
     assert [(level.name, level.unit, level.units, level.shared) for level in device.levels] == [
         ("registers", "lane", 8, False),
         ("l1", "pipe", 2, False),
@@ -121,7 +121,7 @@ def test_levels_follow_the_caches(tmp_path: Path) -> None:
 def test_a_shared_second_cache_leaves_the_core_its_first(tmp_path: Path) -> None:
     machine(tmp_path, ARM, {0: "0", 1: "1"}, {0: (1, "Data", "64K", "0"), 1: (2, "Unified", "4M", "0-1")})
     host = read_host(tmp_path, cpus={0, 1})
-    device = assemble(host, RATES, {"kind": "llvm"}, 16, 32, "print", [])
+    device = assemble(host, RATES, {"kind": "llvm"}, 16, 32, True, "print", [])
     assert device.private.name == "l1"
     assert [level.name for level in device.levels] == ["registers", "l1", "l2", "memory"]
 
