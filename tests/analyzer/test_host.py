@@ -1,9 +1,10 @@
 from pathlib import Path
 
 import pytest
+from tvm.target import Target, codegen
 
 from pruner.analyzer.calibrate import Rates, assumed
-from pruner.analyzer.host import assemble, read_host, vector_registers
+from pruner.analyzer.host import assemble, fuses, read_host, vector_registers
 
 X86 = """processor	: 0
 model name	: Imaginary 9000
@@ -137,3 +138,9 @@ def test_nominal_rates_are_those_of_two_pipes(tmp_path: Path) -> None:
     machine(tmp_path, X86, {0: "0", 1: "1"}, {0: (1, "Data", "32K", "0")})
     host = read_host(tmp_path, cpus={0, 1})
     assert assumed(host, 32).peak == 2 * 2.5e9 * 8 * 2 * 2
+
+
+@pytest.mark.parametrize(("mcpu", "fused"), [("x86-64", False), ("x86-64-v2", False), ("x86-64-v3", True)])
+def test_fused_multiply_adds_follow_llvm(mcpu: str, fused: bool) -> None:
+    features = codegen.llvm_get_cpu_features(Target({"kind": "llvm", "mcpu": mcpu}))
+    assert fuses({str(feature) for feature in features}) == fused

@@ -153,3 +153,22 @@ def test_vectors_that_llvm_must_find_cost_more_the_longer_the_code() -> None:
     free = RooflineDraft(device=DEVICE, costs=Costs(long=1e9))
     assert free.score(long)[0] < free.score(short)[0]
     assert seconds(long) > seconds(short)
+
+
+def test_without_fused_multiply_adds_the_peak_is_half() -> None:
+    row = tiled([2, 4, 4, 4], [4, 2, 2, 8], [16, 8])
+    split = DEVICE.restricted(DEVICE.cores, DEVICE.vector_bytes, DEVICE.registers, fused=False)
+    assert split.peak["float32"] == DEVICE.peak["float32"] / 2
+    draft = RooflineDraft(device=split, penalties="none")
+    assert draft.terms(product(row)).total[0] == pytest.approx(2 * N**3 / split.peak["float32"])
+
+
+def test_long_straight_line_code_loses() -> None:
+    """The same register tile, 16 operations and 1,024 of them in straight-line code."""
+    short, long = (tiled([4, 8, 1, 8], [2, 4, 1, 16], k, unroll=3) for k in ([128, 1], [2, 64]))
+    lost = [product_core(row) / product_core(row, Costs(swell=0.0)) for row in (short, long)]
+    assert lost == [pytest.approx(1.0), pytest.approx(16**0.1)]
+
+
+def product_core(row: Population, costs: Costs | None = None) -> float:
+    return float(RooflineDraft(device=DEVICE, costs=costs).terms(product(row)).core[0])
