@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,13 +51,25 @@ class FeatureBatch:
 
 
 class FeatureExtractor(ABC):
-    """Turns candidates into numbers. `columns` has one line per column, in order; `materialised` says
-    that it reads the materialised program instead of the decisions."""
+    """Turns candidates into numbers. `columns` has one line per column, in order; `rows` is how many rows
+    every candidate has, None where that depends on the program; `materialised` says that it reads the
+    materialised program instead of the decisions."""
 
     name: str
     version: int
     columns: tuple[str, ...]
+    rows: int | None = None
     materialised: ClassVar[bool] = False
+
+    @property
+    def inputs(self) -> Mapping[str, object] | None:
+        """What the numbers depend on besides the candidates, as JSON values: a device's fields, a setting.
+        None = not told, so that what it extracts is never kept."""
+        return None
+
+    def explain(self, column: str) -> str:
+        """What one of the columns holds, in plain words."""
+        return column.replace("_", " ")
 
     @abstractmethod
     def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from pruner.analyzer.device import Device
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureExtractor
+from pruner.features.primitives import PrimitiveFeatures
 from pruner.features.statement import StatementFeatures
 from pruner.features.symbols import SymbolFeatures
 
 # A verifier and its checkpoints name their features. One of your own is named by its class,
 # `package.module.Class`, and is made with `device=`.
-EXTRACTORS: dict[str, type[SymbolFeatures] | type[StatementFeatures]] = {
-    SymbolFeatures.name: SymbolFeatures,
+EXTRACTORS: dict[str, Callable[..., FeatureExtractor]] = {
+    PrimitiveFeatures.name: PrimitiveFeatures,
     StatementFeatures.name: StatementFeatures,
+    SymbolFeatures.name: SymbolFeatures,
 }
 
 

@@ -11,13 +11,13 @@ from pruner.features.make import make_extractors
 
 def test_the_extractor_carries_the_name_asked_for() -> None:
     device = Device.load("x86-64")
-    for name in ("symbols", "statement"):
+    for name in ("symbols", "statement", "primitives"):
         assert make_extractors([name], device)[name].name == name
 
 
 def test_an_unknown_name_is_answered_with_the_list() -> None:
-    with pytest.raises(ConfigError, match=r"dataflow.*statement, symbols"):
-        make_extractors(["dataflow"], Device.load("x86-64"))
+    with pytest.raises(ConfigError, match=r"unknown.*statement, symbols"):
+        make_extractors(["unknown"], Device.load("x86-64"))
 
 
 def test_a_feature_of_ones_own_is_named_by_its_class() -> None:
