@@ -1,4 +1,5 @@
-"""The command `pruner`: a small dispatcher, and `pruner tune`; `pruner records` is in `records/command.py`.
+"""The command `pruner`: a small dispatcher, and `pruner tune`; `pruner records` and `pruner features` are in
+the `command.py` of their folders.
 
 Bad input is one message on stderr and exit code 2, before TVM is imported wherever that is possible.
 """
@@ -26,6 +27,7 @@ usage: pruner COMMAND ...
 commands:
   tune        tune one operator: pruner tune workload=C2D/1 trials=60 work_dir=runs/c2d
   records     what recorded measurements say: pruner records inspect|validate|convert PATH...
+  features    what a verifier can see: pruner features, pruner features describe NAME
 
 options:
   --version   show the version
@@ -58,6 +60,10 @@ def _dispatch(words: list[str]) -> int:
         from pruner.records.command import run
 
         return run(words[1:])
+    if command == "features":
+        from pruner.features.command import run as features
+
+        return features(words[1:])
     if command == "--version":
         from pruner import __version__
 

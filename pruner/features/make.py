@@ -10,6 +10,7 @@ from pruner.errors import ConfigError
 from pruner.features.batch import FeatureExtractor
 from pruner.features.primitives import PrimitiveFeatures
 from pruner.features.statement import StatementFeatures
+from pruner.features.statement_tagged import TaggedStatementFeatures
 from pruner.features.symbols import SymbolFeatures
 
 # A verifier and its checkpoints name their features. One of your own is named by its class,
@@ -17,6 +18,7 @@ from pruner.features.symbols import SymbolFeatures
 EXTRACTORS: dict[str, Callable[..., FeatureExtractor]] = {
     PrimitiveFeatures.name: PrimitiveFeatures,
     StatementFeatures.name: StatementFeatures,
+    TaggedStatementFeatures.name: TaggedStatementFeatures,
     SymbolFeatures.name: SymbolFeatures,
 }
 

@@ -95,7 +95,7 @@ class PrimitiveFeatures(FeatureExtractor):
         kind, _, place = column.partition("_")
         if kind == "is":
             named = "of a kind without a column of its own" if place == "other" else place
-            return f"1 where the primitive is {named}; all of these are 0 in a row behind the last primitive"
+            return f"1 where the primitive is {named}"
         return (
             f"number {int(place) + 1} of the primitive's attributes and inputs as sign(x) log2(1 + |x|): a "
             "factor, a category's value, a loop's index, or which block, loop or word it is"

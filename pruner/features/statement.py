@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tvm.s_tir import meta_schedule as ms
@@ -13,76 +13,11 @@ from pruner.analyzer.device import Device
 from pruner.cores import usable_cpus
 from pruner.errors import RejectedError
 from pruner.features.batch import FeatureBatch, FeatureExtractor
+from pruner.features.statement_columns import BUFFERS, CACHE_LINE, INTENSITIES, columns, explained
 from pruner.measure.clock import stage
 from pruner.search.candidate import Candidate
 from pruner.search.materialise import materialise_many
 from pruner.search.population import Population
-
-# TVM's defaults, which its own cost model uses too.
-BUFFERS = 5
-INTENSITIES = 10
-CACHE_LINE = 64
-
-_ARITHMETIC = (
-    *(f"float_{op}" for op in ("mad", "add_sub", "mul", "div_mod", "cmp", "math", "other")),
-    *(f"int_{op}" for op in ("mad", "add_sub", "mul", "div_mod", "cmp", "math", "other")),
-    "bool",
-    "select",
-)
-_POSITIONS = (
-    "none",
-    "inner_spatial",
-    "middle_spatial",
-    "outer_spatial",
-    "inner_reduce",
-    "middle_reduce",
-    "outer_reduce",
-    "mixed",
-)
-_THREADS = (
-    "is_gpu",
-    *(f"blockIdx_{axis}" for axis in "xyz"),
-    *(f"threadIdx_{axis}" for axis in "xyz"),
-    "vthread",
-)
-_BUFFER = (
-    "is_read",
-    "is_write",
-    "is_read_write",
-    "bytes",
-    "unique_bytes",
-    "lines",
-    "unique_lines",
-    "reuse_in_loop",
-    "reuse_in_sequence",
-    "reuse_none",
-    "reuse_distance_iterations",
-    "reuse_distance_bytes",
-    "reuse_count",
-    "bytes_per_reuse",
-    "unique_bytes_per_reuse",
-    "lines_per_reuse",
-    "unique_lines_per_reuse",
-    "stride",
-)
-
-
-def _columns() -> tuple[str, ...]:
-    """Names in the order in which TVM's `per_store_feature.cc` exports its five groups."""
-    loops = (
-        f"{kind}_{entry}"
-        for kind in ("vectorize", "unroll", "parallel")
-        for entry in ("loops", "product", "innermost", *(f"at_{place}" for place in _POSITIONS))
-    )
-    return (
-        *_ARITHMETIC,
-        *loops,
-        *_THREADS,
-        *(f"buffer{i}_{entry}" for i in range(BUFFERS) for entry in _BUFFER),
-        *(f"intensity_{i}" for i in range(INTENSITIES)),
-        *("alloc_bytes", "alloc_product", "alloc_outer_product", "alloc_inner_product"),
-        *("outer_product", "outer_loops", "auto_unroll_max_step"),
-    )
 
 
 class StatementFeatures(FeatureExtractor):
@@ -95,14 +30,23 @@ class StatementFeatures(FeatureExtractor):
 
     name = "statement"
     version = 1
-    columns = _columns()
+    columns = columns()
     materialised = True
 
     def __init__(self, *, device: Device, threads: int | None = None) -> None:
         fast_intrinsics()
         self._threads = threads or len(usable_cpus())
-        self._context = ms.TuneContext(target=Target(dict(device.target)), num_threads=self._threads)
+        target = Target(dict(device.target))
+        self._kind = str(target.kind.name)
+        self._context = ms.TuneContext(target=target, num_threads=self._threads)
         self._extractor = ms.feature_extractor.PerStoreFeature(BUFFERS, INTENSITIES, CACHE_LINE)
+
+    @property
+    def inputs(self) -> Mapping[str, object]:
+        return {"target": self._kind}
+
+    def explain(self, column: str) -> str:
+        return explained(column)
 
     def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
         """Materialises what is not materialised yet (billed to that stage), then extracts."""

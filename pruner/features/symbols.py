@@ -6,7 +6,8 @@ same for every task and a model trained on one task can score another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from pruner.analyzer.symbols import arithmetic
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.cpu_columns import cpu_columns
 from pruner.features.gpu_columns import gpu_columns
+from pruner.features.symbols_columns import LOG, NANOSECONDS, PLAIN, explained
 from pruner.search.candidate import Candidate, RowCandidate, TraceCandidate
 from pruner.search.nest import Nest
 from pruner.search.population import Population
@@ -47,11 +49,22 @@ class SymbolFeatures(FeatureExtractor):
 
     name = "symbols"
     version = 3
+    rows = 1
 
     def __init__(self, *, device: Device) -> None:
         self.device = device
         self._roofline = RooflineDraft(device=device)
         self._symbol = SymbolDraft(device=device)
+
+    @property
+    def inputs(self) -> Mapping[str, object]:
+        """All that a device says but what it is called and how it was found."""
+        fields = asdict(self.device)
+        return {name: fields[name] for name in fields if name not in ("name", "fingerprint", "notes")}
+
+    def explain(self, column: str) -> str:
+        written = PLAIN if _is_plain(column) else NANOSECONDS if column.endswith("seconds") else LOG
+        return explained(column, self.device.kind) + written
 
     def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
         n = len(candidates)
@@ -174,8 +187,12 @@ _PLAIN = frozenset(
 )
 
 
+def _is_plain(name: str) -> bool:
+    return name in _PLAIN or name.endswith(("_loops", "_depth", "_scalar")) or "penalty" in name
+
+
 def _scaled(name: str, column: Floats) -> Floats:
-    if name in _PLAIN or name.endswith(("_loops", "_depth", "_scalar")) or "penalty" in name:
+    if _is_plain(name):
         return column
     scale = _NS if name.endswith("seconds") else 1.0
     return np.log2(1.0 + scale * column)

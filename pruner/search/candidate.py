@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 
 class Candidate(ABC):
-    """One program of a space. Candidates with the same `key` are the same program."""
+    """One program of a space. Candidates with the same `key` are the same program. task: what it computes,
+    where the candidate tells."""
 
     key: bytes
+    task: Task | None = None
 
     @abstractmethod
     def materialise(self) -> Schedule:
@@ -50,6 +52,7 @@ class RowCandidate(Candidate):
 
     def __init__(self, space: Space, sketch_id: int, row: NDArray[np.int64]) -> None:
         self.space = space
+        self.task = space.task
         self.sketch_id = sketch_id
         self.row = row.copy()  # a view would keep its whole population alive
         self.key = np.concatenate([[np.int64(sketch_id)], row]).tobytes()
@@ -68,6 +71,8 @@ class RowCandidate(Candidate):
 class TraceCandidate(Candidate):
     """A decided trace of a task, for strategies that bring their own traces. Its key is the structural hash
     of the materialised program, or a digest of the trace where TVM refuses it."""
+
+    task: Task
 
     def __init__(self, task: Task, trace: Trace) -> None:
         self.task = task

@@ -89,6 +89,20 @@ def test_column_names_mean_what_they_say() -> None:
         assert named[column] == pytest.approx(expected, rel=1e-4), column
 
 
+def test_every_column_is_explained() -> None:
+    extractor = StatementFeatures(device=device())
+    words = {column: extractor.explain(column) for column in extractor.columns}
+    assert len(set(words.values())) == 164
+    assert words["unroll_product"] == "product of the lengths of the unrolled loops, log2(1 + x)"
+    assert words["buffer1_lines"].startswith("2nd buffer of the store, by lines moved: cache lines moved")
+
+
+def test_buffers_stand_by_lines_moved(rows: Population) -> None:
+    named = StatementFeatures.columns
+    lines = [named.index(f"buffer{i}_lines") for i in range(5)]
+    assert (np.diff(StatementFeatures(device=device()).extract(rows).values[:, lines]) <= 0).all()
+
+
 def test_a_gpu_is_told_by_the_devices_target(task: Task, rows: Population) -> None:
     batch = StatementFeatures(device=device({"kind": "cuda", "arch": "sm_80"})).extract([rows[0]])
     assert (batch.values[:, StatementFeatures.columns.index("is_gpu")] == 1).all()

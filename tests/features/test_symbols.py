@@ -82,6 +82,15 @@ def test_role_columns_by_hand() -> None:
     assert value["imbalance"] == 1
 
 
+def test_every_column_is_explained_for_the_devices_kind() -> None:
+    for extractor in (EXTRACTOR, GPU_EXTRACTOR):
+        assert all(extractor.explain(name) != name for name in extractor.columns)
+    assert EXTRACTOR.explain("chunks") == "main statement: iterations of the parallel loop, log2(1 + x)"
+    assert GPU_EXTRACTOR.explain("chunks") == "main statement: blocks, log2(1 + x)"
+    assert GPU_EXTRACTOR.explain("share").endswith("gets")
+    assert EXTRACTOR.explain("seconds").endswith("log2(1 + nanoseconds)")
+
+
 def test_nothing_gives_an_empty_batch() -> None:
     batch = EXTRACTOR.extract([])
     assert batch.values.shape == (0, len(EXTRACTOR.columns))

@@ -1,0 +1,60 @@
+"""`pruner features`: the list, a description, and what cannot be described."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from pruner import cli
+from pruner.analyzer.device import Device
+from pruner.features.make import EXTRACTORS, make_extractors
+
+
+def test_the_list_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["features"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == sorted(EXTRACTORS)
+    assert all(len(line.split()) > 5 for line in lines)
+
+
+@pytest.mark.parametrize("name", sorted(EXTRACTORS))
+def test_every_column_is_described(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    [extractor] = make_extractors([name], Device.load("a100-40g")).values()
+    assert cli.main(["features", "describe", name, "--json", "--device", "a100-40g"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["name"], told["version"]) == (name, extractor.version)
+    assert (told["rows"], told["width"]) == (extractor.rows, len(extractor.columns))
+    assert told["materialised"] == (name.startswith("statement"))
+    assert [column["name"] for column in told["columns"]] == list(extractor.columns)
+    assert [column["index"] for column in told["columns"]] == list(range(len(extractor.columns)))
+    assert cli.main(["features", "describe", name, "--device", "a100-40g"]) == 0
+    head, _, table = capsys.readouterr().out.partition("\n\n")
+    assert f"version {extractor.version}" in head
+    for line, column in zip(table.splitlines(), told["columns"], strict=True):
+        index, column_name, explanation = line.split(maxsplit=2)
+        assert (int(index), column_name) == (column["index"], column["name"])
+        assert explanation == column["explanation"]
+        assert explanation != column_name.replace("_", " ")
+
+
+def test_the_shape_is_that_of_the_device(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = []
+    for device in ("x86-64", "a100-40g"):
+        cli.main(["features", "describe", "primitives", "--json", "--device", device])
+        rows.append(json.loads(capsys.readouterr().out)["rows"])
+    assert rows == [25, 72]
+
+
+def test_unknown_names_are_answered_with_those_that_are_accepted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words, accepted in (
+        (["mine"], "Accepted: .*primitives, statement"),
+        (["symbols", "--device", "mine"], "accepted are auto, a100-40g"),
+    ):
+        assert cli.main(["features", "describe", *words]) == cli.BAD_INPUT
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert re.search(accepted, err)
