@@ -53,6 +53,15 @@ def alone_in(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def one_writer(path: Path) -> Iterator[None]:
+    """Waits until no other process is in such a block for `path`, which need not be there; a hidden file
+    beside it holds the lock and stays. Raises OSError."""
+    with path.with_name(f".{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def remove_folder(path: str | Path, patience_s: float = 1.0) -> None:
     """Removes a folder in which someone who is ending may still write; gives up after some time."""
     deadline = time.monotonic() + patience_s

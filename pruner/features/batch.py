@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +58,7 @@ class FeatureExtractor(ABC):
     version: int
     columns: tuple[str, ...]
     rows: int | None = None
-    materialised: ClassVar[bool] = False
+    materialised: bool = False
 
     @property
     def inputs(self) -> Mapping[str, object] | None:

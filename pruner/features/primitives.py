@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.device import Device
 from pruner.features.batch import FeatureBatch, FeatureExtractor
-from pruner.search.candidate import Candidate, RowCandidate
+from pruner.features.rows import by_sketch
+from pruner.search.candidate import Candidate
 from pruner.search.population import Population
 from pruner.search.sketch import CategoryGene, Gene, Sketch, TileGene
 
@@ -104,7 +105,7 @@ class PrimitiveFeatures(FeatureExtractor):
     def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
         n = len(candidates)
         values = np.zeros((n, self.rows, len(self.columns)), dtype=np.float32)
-        for positions, sketch, decisions in _by_sketch(candidates):
+        for positions, sketch, decisions in by_sketch(candidates):
             if sketch.signature not in self._templates:
                 self._templates[sketch.signature] = _template(sketch, self.rows)
             values[positions] = self._templates[sketch.signature].filled(decisions)
@@ -207,29 +208,3 @@ def _word(word: str, sampled: Mapping[str, _Decided]) -> _Number:
     if reference:
         return float(reference[1])
     return float(_WORD.get(word.strip('"'), len(WORDS) + 1))
-
-
-def _by_sketch(
-    candidates: Population | Sequence[Candidate],
-) -> Iterator[tuple[NDArray[np.int64], Sketch, NDArray[np.int64]]]:
-    """The candidates by sketch: int64[m] positions, the sketch, and `m x d` int64 decisions, of which the
-    first columns are the sketch's."""
-    if isinstance(candidates, Population):
-        for index in np.unique(candidates.sketch_ids).tolist():
-            positions = np.flatnonzero(candidates.sketch_ids == index)
-            yield positions, candidates.space.sketches[index], candidates.decisions[positions]
-        return
-    groups: dict[str, tuple[Sketch, list[int], list[NDArray[np.int64]]]] = {}
-    for position, candidate in enumerate(candidates):
-        if isinstance(candidate, RowCandidate):
-            sketch = candidate.space.sketches[candidate.sketch_id]
-            row = candidate.row[: sketch.width]
-        else:
-            trace = candidate.decided.simplified(remove_postproc=True)
-            sketch = Sketch.of(trace)
-            row = sketch.row(trace)
-        _, positions_of, rows_of = groups.setdefault(sketch.signature, (sketch, [], []))
-        positions_of.append(position)
-        rows_of.append(row)
-    for sketch, positions_of, rows_of in groups.values():
-        yield np.array(positions_of), sketch, np.stack(rows_of)

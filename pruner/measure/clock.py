@@ -26,6 +26,7 @@ class Clock:
     def __init__(self, start: float | None = None) -> None:
         self._start = time.perf_counter() if start is None else start
         self._spent = dict.fromkeys(STAGES, 0.0)
+        self._charged = 0.0
         self._stack: list[str] = []
         self._mark = time.perf_counter()
 
@@ -55,9 +56,15 @@ class Clock:
             self._switch()
             self._stack.pop()
 
+    def charge(self, name: str, seconds: float) -> None:
+        """Bills seconds that were spent at another time to `name`: what a kept result first cost. To this
+        clock they have passed."""
+        self._spent[name] += seconds
+        self._charged += seconds
+
     def elapsed(self) -> float:
-        """Wall seconds since the clock was made."""
-        return time.perf_counter() - self._start
+        """Wall seconds since the clock was made, and what it was charged."""
+        return time.perf_counter() - self._start + self._charged
 
     def seconds(self) -> dict[str, float]:
         """Seconds by stage, `other` being the unclaimed rest, and their `total`."""
@@ -77,3 +84,25 @@ def stage(name: str) -> Iterator[None]:
         return
     with clock.stage(name):
         yield
+
+
+def charge(name: str, seconds: float) -> None:
+    """Charges the active clock; without an active clock it does nothing."""
+    clock = _active.get()
+    if clock is not None:
+        clock.charge(name, seconds)
+
+
+@contextmanager
+def billed() -> Iterator[dict[str, float]]:
+    """The seconds by stage that the block bills, whether a clock is active or not; complete when it ends."""
+    spent: dict[str, float] = {}
+    clock = _active.get()
+    if clock is None:
+        with Clock().running(), billed() as spent:
+            yield spent
+        return
+    before = clock.seconds()
+    yield spent
+    after = clock.seconds()
+    spent.update({name: after[name] - before[name] for name in STAGES if name != "other"})

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pruner.measure.clock import STAGES, Clock, stage
+from pruner.measure.clock import STAGES, Clock, billed, charge, stage
 
 
 def test_nested_stages_add_up_to_the_wall_time():
@@ -43,3 +43,43 @@ def test_a_clock_may_start_at_an_earlier_reading():
     assert 5.0 < seconds["total"] < 6.0
     assert 0.02 <= seconds["build"] < 1.0
     assert seconds["other"] == pytest.approx(seconds["total"] - seconds["build"])
+
+
+def test_a_charge_counts_as_time_that_has_passed():
+    charge("fit", 1.0)  # no clock is running
+    clock = Clock()
+    with clock.running(), stage("draft"):
+        charge("features", 7.0)
+        charge("features", 2.0)
+    seconds = clock.seconds()
+    assert seconds["features"] == pytest.approx(9.0)
+    assert 9.0 < clock.elapsed() < 10.0
+    assert seconds["draft"] < 1.0
+    assert sum(seconds[name] for name in STAGES) == pytest.approx(seconds["total"])
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_what_a_block_bills_is_told_by_stage(active):
+    clock = Clock()
+
+    def work():
+        with stage("features"):
+            with billed() as spent:
+                time.sleep(0.02)
+                with stage("materialise"):
+                    time.sleep(0.04)
+            time.sleep(0.1)
+        return spent
+
+    if active:
+        with clock.running():
+            with stage("build"):
+                time.sleep(0.05)
+            spent = work()
+        assert 0.02 <= spent["features"] < 0.1
+        assert clock.seconds()["features"] >= 0.12
+    else:
+        spent = work()
+    assert 0.04 <= spent["materialise"] < 0.1
+    assert spent["build"] == 0.0
+    assert "total" not in spent
