@@ -16,7 +16,7 @@ from pruner.features.batch import FeatureBatch
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Measured candidates.
+    """Measured candidates. Raises ConfigError for features that are NaN or infinite.
 
     features: one batch of n candidates per feature name.
     labels: float64[n], best latency of the task / latency; 0 for a failure.
@@ -28,6 +28,10 @@ class TrainingSet:
     labels: NDArray[np.float64]
     group: NDArray[np.int64]
     order: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for batch in self.features.values():
+            batch.check_finite()
 
     def __len__(self) -> int:
         return len(self.labels)

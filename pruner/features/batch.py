@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pruner.errors import ConfigError
 from pruner.search.candidate import Candidate
 from pruner.search.population import Population
 
@@ -36,6 +37,20 @@ class FeatureBatch:
         rows = np.repeat(self.offsets[candidates] - offsets[:-1], counts) + np.arange(offsets[-1])
         return FeatureBatch(self.values[rows], offsets, self.name, self.version)
 
+    def check_finite(self) -> None:
+        """Raises ConfigError, naming feature, column and candidate, where a value is NaN or infinite."""
+        found = np.argwhere(~np.isfinite(self.values))
+        if not len(found):
+            return
+        row, column = found[0].tolist()
+        candidate = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        more = f" (and {len(found) - 1} more values)" if len(found) > 1 else ""
+        raise ConfigError(
+            f"the feature {self.name} is {self.values[row, column]} in column {_named(self.name, column)} "
+            f"of candidate {candidate}{more}; a verifier learns from finite numbers alone. Mend the "
+            "extractor, or leave the candidate out."
+        )
+
     @staticmethod
     def concat(parts: Sequence[FeatureBatch]) -> FeatureBatch:
         """The candidates of all parts, in order; at least one part, all by one extractor."""
@@ -47,6 +62,14 @@ class FeatureBatch:
             parts[0].name,
             parts[0].version,
         )
+
+
+def _named(feature: str, column: int) -> str:
+    """The column's name where the feature is one of this package's, and its index."""
+    from pruner.features.make import EXTRACTORS  # extractors import this module
+
+    columns = getattr(EXTRACTORS.get(feature), "columns", ())
+    return f"{columns[column]} ({column})" if column < len(columns) else str(column)
 
 
 class FeatureExtractor(ABC):

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from pruner.analyzer.device import Device
+from pruner.analyzer.roofline import RooflineDraft
 from pruner.features.symbols import SymbolFeatures
 from pruner.search.candidate import TraceCandidate
 from pruner.search.population import Population
@@ -106,6 +108,13 @@ def test_a_gpu_has_the_same_columns(workload: str) -> None:
     assert np.array_equal(GPU_EXTRACTOR.extract(list(rows)).values, batch.values)
     traces = GPU_EXTRACTOR.extract(as_traces(rows)).values
     np.testing.assert_allclose(traces, batch.values, rtol=1e-4, atol=1e-4)
+
+
+def test_a_program_that_does_not_fit_the_device_has_finite_features() -> None:
+    rows = gpu_util.space("C2D/0").sample_legal(100, np.random.default_rng(0))
+    small = Device.load("k80")
+    assert np.isinf(RooflineDraft(device=small).score(rows)).any()
+    assert np.isfinite(SymbolFeatures(device=small).extract(rows).values).all()
 
 
 def test_gpu_columns_say_something() -> None:
