@@ -95,5 +95,5 @@ class FeatureExtractor(ABC):
 
     @abstractmethod
     def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
-        """Features of the candidates, in order. Raises RejectedError if one cannot be materialised and
-        the extractor needs the materialised program."""
+        """Features of the candidates, in order. Raises RejectedError if TVM makes no program of one and
+        the extractor needs it."""

@@ -40,6 +40,11 @@ class Candidate(ABC):
     def decided(self) -> Trace:
         """The trace with its decisions, as it is before TVM applies it."""
 
+    def unverified(self) -> Schedule:
+        """The same schedule, but TVM may not have looked whether the device can run it: to be read, not to
+        be built. Raises RejectedError when something else refuses it."""
+        return self.materialise()
+
 
 class RowCandidate(Candidate):
     """A row of a space.
@@ -57,6 +62,7 @@ class RowCandidate(Candidate):
         self.row = row.copy()  # a view would keep its whole population alive
         self.key = np.concatenate([[np.int64(sketch_id)], row]).tobytes()
         self._schedule: Schedule | None = None
+        self._unverified: Schedule | None = None
 
     @property
     def decided(self) -> Trace:
@@ -66,6 +72,11 @@ class RowCandidate(Candidate):
         if self._schedule is None:
             self._schedule = self.space.materialiser.materialise(self.decided)
         return self._schedule
+
+    def unverified(self) -> Schedule:
+        if self._schedule is None and self._unverified is None:
+            self._unverified = self.space.materialiser.materialise(self.decided, verify=False)
+        return self._schedule or self._unverified
 
 
 class TraceCandidate(Candidate):
@@ -78,6 +89,7 @@ class TraceCandidate(Candidate):
         self.task = task
         self._decided = trace
         self._schedule: Schedule | None = None
+        self._unverified: Schedule | None = None
 
     @classmethod
     def of(cls, task: Task, schedule: Schedule) -> TraceCandidate:
@@ -94,6 +106,11 @@ class TraceCandidate(Candidate):
         if self._schedule is None:
             self._schedule = _materialiser(self.task).materialise(self._decided)
         return self._schedule
+
+    def unverified(self) -> Schedule:
+        if self._schedule is None and self._unverified is None:
+            self._unverified = _materialiser(self.task).materialise(self._decided, verify=False)
+        return self._schedule or self._unverified
 
     @cached_property
     def key(self) -> bytes:  # type: ignore[override]  # computed late: it needs the program

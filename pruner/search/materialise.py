@@ -19,6 +19,9 @@ from pruner.workload import Task
 if TYPE_CHECKING:
     from pruner.search.candidate import Candidate
 
+# Post-processors that change nothing, and take longer than all others together: they lower the program.
+_VERIFY = ("VerifyGPUCode", "VerifyVTCMLimit")
+
 # Fixes what TVM draws itself: the decisions of the sketches' traces, of which only the form is used.
 _SEED = 1
 
@@ -60,12 +63,15 @@ class Materialiser:
             raise RejectedError(f"a schedule primitive refused the candidate: {reason_of(error)}") from error
         return schedule
 
-    def materialise(self, trace: Trace) -> Schedule:
-        """The schedule after the target's post-processors. Raises RejectedError, naming what refused."""
+    def materialise(self, trace: Trace, *, verify: bool = True) -> Schedule:
+        """The schedule after the target's post-processors; without `verify` those are left out that look
+        whether the device can run the program. Raises RejectedError, naming what refused."""
         schedule = self.replay(trace)
         schedule.enter_postproc()
         for postprocessor in self._postprocessors:
             name = type(postprocessor).__name__
+            if name in _VERIFY and not verify:
+                continue
             try:
                 accepted = postprocessor.apply(schedule)
             except Exception as error:  # as above
@@ -76,16 +82,17 @@ class Materialiser:
 
 
 def materialise_many(
-    candidates: Sequence[Candidate], threads: int | None = None
+    candidates: Sequence[Candidate], threads: int | None = None, *, verify: bool = True
 ) -> list[Schedule | RejectedError]:
     """Each candidate's schedule or why it has none, in order; TVM works without Python's lock, so that
-    `threads` of them proceed at once, by default as many as this process has cores."""
+    `threads` of them proceed at once, by default as many as this process has cores. Without `verify`, as
+    `Candidate.unverified` makes them."""
     if threads is None:
         threads = len(usable_cpus())
 
     def attempt(candidate: Candidate) -> Schedule | RejectedError:
         try:
-            return candidate.materialise()
+            return candidate.materialise() if verify else candidate.unverified()
         except RejectedError as error:
             return error
 

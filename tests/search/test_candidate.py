@@ -95,3 +95,21 @@ def test_a_refused_trace_still_has_a_key() -> None:
     traces = [space.sketches[i].decided(row) for i, row in zip(rows.sketch_ids, rows.decisions, strict=True)]
     candidates = [TraceCandidate(space.task, trace) for trace in traces]
     assert len({candidate.key for candidate in candidates}) == 20
+
+
+def test_an_unverified_schedule_is_the_same_and_what_the_device_cannot_run_has_one_too() -> None:
+    space = Space.of(load_task("GMM/0", Target("nvidia/nvidia-a100")))
+    outcomes = set()
+    for row in space.sample(60, np.random.default_rng(0)):
+        for candidate in (row, TraceCandidate(space.task, row.decided)):
+            seen = candidate.unverified()
+            assert candidate.unverified() is seen
+            [built] = materialise_many([candidate])
+            if isinstance(built, RejectedError):
+                assert "VerifyGPUCode" in str(built)
+                outcomes.add("refused")
+            else:
+                assert tvm_ffi.structural_equal(built.mod, seen.mod)
+                assert candidate.unverified() is built
+                outcomes.add("accepted")
+    assert outcomes == {"refused", "accepted"}
