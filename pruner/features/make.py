@@ -8,6 +8,7 @@ from importlib import import_module
 from pruner.analyzer.device import Device
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureExtractor
+from pruner.features.dataflow import DataflowCodeFeatures, DataflowFeatures
 from pruner.features.primitives import PrimitiveFeatures
 from pruner.features.statement import StatementFeatures
 from pruner.features.statement_tagged import TaggedStatementFeatures
@@ -16,6 +17,8 @@ from pruner.features.symbols import SymbolFeatures
 # A verifier and its checkpoints name their features. One of your own is named by its class,
 # `package.module.Class`, and is made with `device=`.
 EXTRACTORS: dict[str, Callable[..., FeatureExtractor]] = {
+    DataflowFeatures.name: DataflowFeatures,
+    DataflowCodeFeatures.name: DataflowCodeFeatures,
     PrimitiveFeatures.name: PrimitiveFeatures,
     StatementFeatures.name: StatementFeatures,
     TaggedStatementFeatures.name: TaggedStatementFeatures,

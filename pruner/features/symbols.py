@@ -6,12 +6,11 @@ same for every task and a model trained on one task can score another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
-from tvm.s_tir import Schedule
 
 from pruner.analyzer.cpu import CpuInspection
 from pruner.analyzer.device import Device
@@ -24,11 +23,10 @@ from pruner.analyzer.symbols import arithmetic
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.cpu_columns import cpu_columns
 from pruner.features.gpu_columns import gpu_columns
+from pruner.features.nests import nests
 from pruner.features.symbols_columns import LOG, NANOSECONDS, PLAIN, explained
-from pruner.search.candidate import Candidate, RowCandidate, TraceCandidate
-from pruner.search.nest import Nest
+from pruner.search.candidate import Candidate
 from pruner.search.population import Population
-from pruner.search.tir_reader import read_nest
 
 Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
@@ -70,7 +68,7 @@ class SymbolFeatures(FeatureExtractor):
         n = len(candidates)
         table = {name: np.zeros(n) for name in self.columns}
         if n:
-            self._fill(table, inspect(_groups(candidates), self.device))
+            self._fill(table, inspect(nests(candidates), self.device))
         values = np.column_stack([_scaled(name, table[name]) for name in self.columns])
         return FeatureBatch(
             values.astype(np.float32), np.arange(n + 1, dtype=np.int64), self.name, self.version
@@ -211,35 +209,3 @@ def _lanes(statement: Inspection) -> Floats:
         return np.maximum(statement.lanes, 1.0)
     assert isinstance(statement, CpuInspection)  # as above
     return statement.tile.lanes
-
-
-def _groups(candidates: Population | Sequence[Candidate]) -> Iterator[tuple[NDArray[np.int64], Nest]]:
-    """The candidates' nests by group, with their positions."""
-    if isinstance(candidates, Population):
-        yield from candidates.space.nests(candidates)
-        return
-    spaces: dict[int, list[tuple[int, RowCandidate]]] = {}
-    for i, candidate in enumerate(candidates):
-        if isinstance(candidate, RowCandidate):
-            spaces.setdefault(id(candidate.space), []).append((i, candidate))
-        else:
-            yield np.array([i]), read_nest(_unprocessed(candidate))
-    for members in spaces.values():
-        positions = np.array([i for i, _ in members])
-        rows = Population(
-            members[0][1].space,
-            np.array([candidate.sketch_id for _, candidate in members]),
-            np.stack([candidate.row for _, candidate in members]),
-        )
-        for group, nest in rows.space.nests(rows):
-            yield positions[group], nest
-
-
-def _unprocessed(candidate: Candidate) -> Schedule:
-    """The candidate's schedule before post-processing, as nests are read; the finished one where the
-    candidate does not tell its task."""
-    if not isinstance(candidate, TraceCandidate):
-        return candidate.materialise()
-    schedule = Schedule(candidate.task.mod)
-    candidate.decided.apply_to_schedule(schedule, remove_postproc=True)
-    return schedule

@@ -1,0 +1,292 @@
+"""A program's stores as TVM lowers them: which loops run around each, and what each touches.
+
+A nest holds the program as its schedule leaves it. Until TVM extracts features or generates code, it splits a
+cooperative fetch into turns, threads and lanes, moves the loops over threads to the top of the kernel, fuses
+the outer loops of a CPU program into a parallel one and inner loops into vectors, takes the initialisation of
+a reduction out of its loop, and shrinks every intermediate buffer to what is alive at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.analyzer.codegen import rewrite
+from pruner.analyzer.statements import batches
+from pruner.features.indices import settled, substituted
+from pruner.search.members import Place, accesses, places
+from pruner.search.nest import Access, Buffer, Extent, Floor, Linear, Loop, Nest, Statement
+from pruner.search.scopes import is_thread, shared_by
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Index = tuple[Linear, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """What a store does with one buffer. indices: those of all its accesses, the write first. written,
+    read: whether it writes the buffer, whether it reads it."""
+
+    buffer: Buffer
+    indices: tuple[Index, ...]
+    written: bool
+    read: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """One store for `m` candidates.
+
+    loops: outside in. extents: `depth x m`. present: `depth x m` bool, whether the loop is there once those
+        of one turn are dropped. joined: `depth x m` bool, whether it is fused into the loop outside of it.
+    touches: by buffer. constant: whether it stores a constant, as an initialisation does. operations: of one
+        instance, a padding test among them; conversions are none.
+    """
+
+    statement: Statement
+    loops: tuple[Loop, ...]
+    extents: Floats
+    present: Bools
+    joined: Bools
+    touches: tuple[Touch, ...]
+    constant: bool
+    operations: int
+
+    def touch(self, buffer: Buffer) -> Touch | None:
+        """What it does with the buffer, None if nothing."""
+        return next((touch for touch in self.touches if touch.buffer is buffer), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Where an intermediate buffer lives. home: how many loops are around it. fixed: the loops that see a new
+    copy at every turn, so that they do not move its elements. shape: its dimensions once it is shrunk."""
+
+    home: int
+    fixed: frozenset[Loop]
+    shape: tuple[Extent, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """The stores of the nest around one statement, in program order, and its intermediate buffers."""
+
+    stores: tuple[Store, ...]
+    memories: Mapping[Buffer, Memory]
+
+    def of(self, statement: Statement, *, constant: bool = False) -> Store:
+        """The store of a statement; `constant`: the initialisation instead."""
+        return next(s for s in self.stores if s.statement is statement and s.constant == constant)
+
+
+def lower(nest: Nest, statement: Statement, *, fetch_threads_again: bool = False) -> Lowered:
+    """Lowers what stands in the same outermost loop as the statement.
+
+    fetch_threads_again: a fetch runs in a second loop over threads inside the first, as the tensor
+    expressions of older TVM have it, not over the threads that are there.
+    """
+    statements = list(nest.statements)
+    where = places(statements)
+    head = where[statements.index(statement)].nest
+    slots = [slot for slot, place in enumerate(where) if place.nest == head]
+    # The pragma that unrolls stands on the outermost loop, which is kept with it.
+    pragma = np.broadcast_to(np.asarray(nest.unroll) > 0, nest.rows)
+    kernel = _Kernel([statements[slot] for slot in slots], pragma, fetch_threads_again)
+    fused = _fused(nest, slots)
+    memories = _memories([(statements[slot], where[slot]) for slot in slots], kernel)
+    stores: list[Store] = []
+    for slot in slots:
+        if statements[slot].has_init:
+            first = _decomposed(statements[slot], where[slot])
+            stores.append(kernel.initialisation(statements[slot], fused[slot], first))
+        stores.append(kernel.store(statements[slot], fused[slot]))
+    return Lowered(tuple(stores), memories)
+
+
+class _Kernel:
+    """The statements of one outermost loop. Loops over threads of one kind are one loop."""
+
+    def __init__(self, statements: Sequence[Statement], pragma: Bools, fetch_threads_again: bool) -> None:
+        self._pragma = pragma
+        self._m = len(pragma)
+        self._again = fetch_threads_again
+        bound: dict[str, Loop] = {}
+        for statement in statements:
+            for loop in statement.loops:
+                if is_thread(loop.kind):
+                    bound.setdefault(loop.kind, loop)
+        self._bound = bound
+
+    def loop(self, loop: Loop) -> Loop:
+        """The loop that runs in place of this one."""
+        return self._bound.get(loop.kind, loop)
+
+    def store(self, statement: Statement, fused: Bools) -> Store:
+        """What the statement stores, without its initialisation."""
+        values: dict[Loop, Linear] = {
+            loop: Linear({self.loop(loop): 1}) for loop in statement.loops if self.loop(loop) is not loop
+        }
+        own = [
+            (loop, row) for loop, row in zip(statement.loops, fused, strict=True) if not is_thread(loop.kind)
+        ]
+        fetched: Loop | None = None
+        if not (isinstance(statement.fetch, int) and statement.fetch == 0):
+            fetched, _ = own.pop()
+            split, values[fetched] = self._fetch(fetched.extent, statement.fetch)
+            own += [(loop, np.zeros(self._m, dtype=bool)) for loop in split]
+        updates = statement.has_init or bool(statement.reduces)
+        return self._finished(statement, own, _touches(statement, values, updates, fetched))
+
+    def initialisation(self, statement: Statement, fused: Bools, first: int) -> Store:
+        """The store of the first value: it stands before the loop at level `first`, and of the loops from
+        there on those run around it that are no reductions."""
+        values = {
+            loop: Linear({self.loop(loop): 1} if loop not in statement.reduces else {})
+            for loop in statement.loops
+        }
+        own = [
+            (loop, row)
+            for loop, row in zip(statement.loops, fused, strict=True)
+            if loop not in statement.reduces and not is_thread(loop.kind)
+        ]
+        outer = set(statement.loops[:first])
+        # Its own loops are copies: what it touches there is no other store's.
+        copies = {loop: Loop(loop.extent, loop.kind, loop.name) for loop, _ in own if loop not in outer}
+        values |= {loop: Linear({copy: 1}) for loop, copy in copies.items()}
+        own = [(copies.get(loop, loop), row) for loop, row in own]
+        touches = [touch for touch in _touches(statement, values, False) if touch.written]
+        return self._finished(statement, own, touches, constant=True)
+
+    def _fetch(self, extent: Extent, asked: Extent) -> tuple[list[Loop], Linear]:
+        """The loops of a cooperative fetch, and the fused loop's value by them."""
+        thread = next((loop for kind, loop in self._bound.items() if kind.startswith("threadIdx")), None)
+        threads: Extent = 1 if thread is None else thread.extent
+        # Lanes that do not divide what is fetched become one (TVM's RewriteCooperativeFetch).
+        lanes = np.where(np.asarray(extent) % np.maximum(asked, 1) == 0, np.maximum(asked, 1), 1)
+        turns = -(-np.asarray(extent) // (threads * lanes))
+        turn, lane = Loop(turns, name="turn"), Loop(lanes, name="lane")
+        terms: dict[Loop | Floor, Extent] = {turn: threads * lanes, lane: 1}
+        if thread is None:
+            return [turn, lane], Linear(terms)
+        if self._again:
+            thread = Loop(thread.extent, thread.kind, thread.name)
+        terms[thread] = lanes
+        return [turn, *([thread] if self._again else []), lane], Linear(terms)
+
+    def _finished(
+        self,
+        statement: Statement,
+        own: Sequence[tuple[Loop, Bools]],
+        touches: Sequence[Touch],
+        constant: bool = False,
+    ) -> Store:
+        loops = (*self._bound.values(), *(loop for loop, _ in own))
+        extents = np.empty((len(loops), self._m))
+        joined = np.zeros((len(loops), self._m), dtype=bool)
+        for level, loop in enumerate(loops):
+            extents[level] = loop.extent
+        for level, (_, row) in enumerate(own, start=len(self._bound)):
+            joined[level] = row
+        kept = np.array([is_thread(loop.kind) or bool(loop.annotations) for loop in loops], dtype=bool)
+        present = (extents > 1) | kept[:, None]
+        present[:1] |= self._pragma
+        # A fused loop is there whatever its extent.
+        present[:-1] |= joined[1:]
+        return Store(
+            statement,
+            loops,
+            extents,
+            present & ~joined,
+            joined,
+            tuple(touches),
+            constant or not (statement.reads or statement.ops),
+            0 if constant else sum(n for kind, n in statement.ops.items() if kind != "cast"),
+        )
+
+
+def _touches(
+    statement: Statement, values: Mapping[Loop, Linear], updates: bool, fetched: Loop | None = None
+) -> list[Touch]:
+    """By buffer, in the order of the reads, the written ones last. fetched: the loop that is split."""
+
+    def lowered(form: Linear) -> Linear:
+        return substituted(form if fetched is None else settled(form, fetched), values)
+
+    written = [access.buffer for access in statement.writes]
+    found: dict[Buffer, list[Access]] = {}
+    for read in statement.reads:
+        if read.buffer not in written:
+            found.setdefault(read.buffer, []).append(read)
+    read_back = {read.buffer for read in statement.reads}
+    for write in statement.writes:
+        found.setdefault(write.buffer, []).append(write)
+    return [
+        Touch(
+            buffer,
+            tuple([tuple([lowered(form) for form in access.index]) for access in touching]),
+            written=buffer in written,
+            read=buffer not in written or updates or buffer in read_back,
+        )
+        for buffer, touching in found.items()
+    ]
+
+
+def _decomposed(statement: Statement, place: Place) -> int:
+    """The level of the loop that the initialisation of a statement stands before: the first that some
+    statement inside it uses as a reduction."""
+    levels = (level for level, mixed in enumerate(place.mixed) if mixed)
+    return next(levels, len(statement.loops))
+
+
+def _fused(nest: Nest, slots: Sequence[int]) -> dict[int, Bools]:
+    """By statement, `depth x m` bool: the loops that TVM fuses into the one outside of them."""
+    joined = {slot: np.zeros((len(nest.statements[slot].loops), nest.rows), dtype=bool) for slot in slots}
+    if not (np.any(nest.parallel) or np.any(nest.vectorize)):
+        return joined
+    parts = batches([(np.arange(nest.rows), nest)])
+    for batch, found in zip(parts, rewrite(parts), strict=True):
+        depth = len(batch.statement.loops)
+        levels = np.arange(depth)[:, None]
+        parallel = (levels > 0) & (levels < found.parallel_loops)
+        vector = levels > depth - found.vector_loops
+        for slot in np.unique(batch.slot).tolist():
+            if slot in joined:
+                here = batch.slot == slot
+                joined[slot][:, batch.rows[here]] = (parallel | vector)[:, here]
+    return joined
+
+
+def _memories(placed: Sequence[tuple[Statement, Place]], kernel: _Kernel) -> dict[Buffer, Memory]:
+    homes: dict[Buffer, tuple[Loop, ...]] = {}
+    for statement, place in placed:
+        for access, depth in zip(accesses(statement), place.homes, strict=True):
+            if access.buffer.argument:
+                continue
+            if statement.has_init and access in statement.writes:
+                depth = min(depth, _decomposed(statement, place))
+            if len(homes.setdefault(access.buffer, statement.loops[:depth])) > depth:
+                homes[access.buffer] = statement.loops[:depth]
+    found = {}
+    for buffer, home in homes.items():
+        fixed = {loop for loop in home if not shared_by(buffer.scope, loop.kind)}
+        written = [
+            write.widths([loop for loop in statement.loops if loop not in fixed])
+            for statement, _ in placed
+            for write in statement.writes
+            if write.buffer is buffer
+        ]
+        shape = tuple([_largest(dims) for dims in zip(*written, strict=True)]) if written else buffer.shape
+        found[buffer] = Memory(len(home), frozenset(map(kernel.loop, fixed)), shape)
+    return found
+
+
+def _largest(extents: Sequence[Extent]) -> Extent:
+    """The largest of some extents, row by row."""
+    result = extents[0]
+    for extent in extents[1:]:
+        result = np.maximum(result, extent)
+    return result
