@@ -75,6 +75,7 @@ class Run:
         self.journal: Journal
         self.candidates: list[Candidate] = []
         self.counts: dict[str, int] = {}
+        self.notes: list[str] = []
 
     def go(self, notes: Sequence[str] = ()) -> TuneResult:
         """Tunes, confirms, reports. The measurer is closed and the display finished, whatever happens."""
@@ -90,7 +91,7 @@ class Run:
                 check_free(self.work_dir, self._header())
                 self.display.start(self.task, {**shown, "work_dir": self.work_dir})
                 for note in notes:
-                    self.display.message(note)
+                    self._note(note)
                 return self._go()
         finally:
             self.measurer.close()
@@ -124,6 +125,11 @@ class Run:
             with stop.held():
                 return self._report(correct, interrupted)
 
+    def _note(self, text: str) -> None:
+        """Shows a note, which summary.json then holds too."""
+        self.notes.append(text)
+        self.display.message(text)
+
     def _salvage(self) -> None:
         """Something broke, a component of the user's own perhaps: what was measured becomes a result first.
         The error is told by the caller, and one of the disk would only be told twice."""
@@ -140,7 +146,7 @@ class Run:
             raise self._untunable(str(error)) from error
         slow = space.supported.count(False)
         if slow:
-            self.display.message(
+            self._note(
                 f"{slow} of {len(space.sketches)} sketches cannot be expressed as arrays: their schedules "
                 "are replayed one by one, so fewer are explored."
             )
@@ -156,8 +162,8 @@ class Run:
         """Proposes and measures until something runs out; returns what."""
         parts = self.components
         rng = np.random.default_rng(self.seed)
-        session = parts.search.start(space, draft=parts.draft, verifier=parts.verifier, pool=None, rng=rng)
-        learner = Learner(parts.verifier, parts.adapt, parts.device)
+        learner = Learner(parts.verifier, parts.adapt, parts.device, self._note)
+        session = parts.search.start(space, draft=parts.draft, verifier=learner.verifier, pool=None, rng=rng)
         task = learner.new_task()
         while not (reason := self._spent(stop)):
             left = self.budget.trials - len(self.candidates)
@@ -288,7 +294,7 @@ class Run:
             for trial, m in zip(finalists, confirmed, strict=True):
                 self.journal.append(Confirmation(trial.trial, m.latency_s, m.spread_s, m.failure, m.message))
                 if m.failure is not None:
-                    self.display.message(f"trial {trial.trial} is dropped ({m.failure}): {m.message}")
+                    self._note(f"trial {trial.trial} is dropped ({m.failure}): {m.message}")
             stood = [m for m in confirmed if m.failure is None]
             if stood:
                 self._record_baseline(self.measurer.baseline())
@@ -314,7 +320,11 @@ class Run:
         except OSError as error:  # what is written last is small, and the user sees the result all the same
             unwritten = error
         summary = report.Summary.of(
-            contents, correct=correct, candidates=counts, seconds=self.clock.seconds()
+            contents,
+            correct=correct,
+            candidates=counts,
+            seconds=self.clock.seconds(),
+            notes=self.notes,
         )
         try:
             summary.write(self.work_dir)

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ class Summary:
     candidates: explored, drafted, verified, measured. seconds: by stage, and their total.
     failures: failed trials by kind; their sum is `failed`. resources: of a run that times nothing, the least
     and the most registers, spilled bytes, … of the compiled programs (see compiled.NEEDS), else None.
+    notes: what the user was told on the way.
     """
 
     workload: str
@@ -50,6 +51,7 @@ class Summary:
     seconds: dict[str, float]
     versions: dict[str, str]
     resources: dict[str, dict[str, int]] | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -59,6 +61,7 @@ class Summary:
         correct: bool | None,
         candidates: Mapping[str, int],
         seconds: Mapping[str, float],
+        notes: Sequence[str] = (),
     ) -> Summary:
         """The summary of a journal and of what the journal does not hold."""
         trials = contents.confirmed()
@@ -80,6 +83,7 @@ class Summary:
             seconds=dict(seconds),
             versions=header.versions,
             resources=None if header.timed else compiled.ranges(contents),
+            notes=tuple(notes),
         )
 
     def write(self, work_dir: str | os.PathLike[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
-from pruner.adapt.rule import AdaptationRule
+from pruner.adapt.rule import AdaptationRule, Frozen
+from pruner.costmodel.guard import GuardedVerifier
 from pruner.costmodel.history import History
 from pruner.costmodel.verifier import Verifier
 from pruner.features.make import make_extractors
@@ -18,10 +19,16 @@ if TYPE_CHECKING:
 
 
 class Learner:
-    """A verifier, the rule that adapts it, and what was measured so far; a task is a group."""
+    """A verifier, the rule that adapts it, and what was measured so far; a task is a group.
 
-    def __init__(self, verifier: Verifier, rule: AdaptationRule, device: Device) -> None:
-        self._verifier = verifier
+    `verifier` is what a search is given: the real one, guarded. say: takes a note for the user.
+    """
+
+    def __init__(
+        self, verifier: Verifier, rule: AdaptationRule, device: Device, say: Callable[[str], None]
+    ) -> None:
+        self.verifier = GuardedVerifier(verifier, say)
+        self._adapted = verifier
         self._rule = rule
         self._history = History(make_extractors(verifier.features, device))
         self._tasks = count()
@@ -33,5 +40,8 @@ class Learner:
     def observe(self, measurements: Sequence[Measurement], task: int) -> None:
         """Adds a measured batch of one task and adapts the verifier."""
         self._history.add(measurements, task)
-        with stage("fit"):
-            self._rule.update(self._verifier, self._history.training_set())
+        training_set = self._history.training_set()
+        with stage("fit"), self.verifier.learning(f"adapt {type(self._rule).__name__}", training_set):
+            self._rule.update(self._adapted, training_set)
+        if not isinstance(self._rule, Frozen):
+            self.verifier.expect_fitted(training_set)

@@ -28,6 +28,11 @@ EXTRACTORS: dict[str, Callable[..., FeatureExtractor]] = {
 
 def make_extractors(names: Sequence[str], device: Device) -> dict[str, FeatureExtractor]:
     """The extractors of these names for the device. Raises ConfigError with the names that are accepted."""
+    if isinstance(names, str) or not names:
+        raise ConfigError(
+            f"the features of a verifier are {names!r}: give a tuple of names, such as ('symbols',). "
+            f"{_ACCEPTED}"
+        )
     return {name: _make(name, device) for name in names}
 
 

@@ -56,7 +56,7 @@ class PrunerStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         self._draft = draft
         self._verifier = verifier
         self._adapt = adapt
-        self._shared = shared or Learner(verifier, adapt, draft.device)
+        self._shared = shared or Learner(verifier, adapt, draft.device, _log.warning)
         self._session: Session | None = None
         self._proposed: list[Candidate] = []
 
@@ -83,7 +83,7 @@ class PrunerStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             return
         self._task = self._shared.new_task()
         self._session = self._search.start(
-            space, draft=self._draft, verifier=self._verifier, pool=None, rng=self._rng
+            space, draft=self._draft, verifier=self._shared.verifier, pool=None, rng=self._rng
         )
 
     def post_tuning(self) -> None:

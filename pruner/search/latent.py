@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.analyzer.draft import DraftModel, check_scores, draft_scores
+from pruner.analyzer.draft import DraftModel, draft_scores
+from pruner.costmodel.guard import verifier_scores
 from pruner.errors import ConfigError, RejectedError
 from pruner.features.make import make_extractors
 from pruner.measure.clock import stage
@@ -116,16 +117,21 @@ class LatentSession(Session):
             left = self._pool[~np.isin(self._pool.hashes(), spent)]
             return left[np.argsort(draft_scores(self._draft, left), kind="stable")[: self._draft.size]]
         parents = [row for _, row in self._measured[: self._settings.parents]]
-        drafted, explored = explore(
-            self._space,
-            self._fitness(),
-            explored=self._explored,
-            size=self._draft.size,
-            measured=spent,
-            seeds=Population.concat(parents) if parents else None,
-            rng=self._rng,
-        )
-        self.explored += explored
+        while True:
+            by_verifier = self._follows_verifier()
+            drafted, explored = explore(
+                self._space,
+                self._fitness(),
+                explored=self._explored,
+                size=self._draft.size,
+                measured=spent,
+                seeds=Population.concat(parents) if parents else None,
+                rng=self._rng,
+            )
+            self.explored += explored
+            # A verifier that failed on the way leaves costs on two scales.
+            if by_verifier == self._follows_verifier():
+                break
         self.drafted += len(drafted)
         # Some may be spent: draw until there are enough, within reason.
         for _ in range(4 if len(drafted) else 0):
@@ -136,8 +142,11 @@ class LatentSession(Session):
                 break
         return drafted
 
+    def _follows_verifier(self) -> bool:
+        return self._settings.fitness == "verifier" and self._verifier.fitted
+
     def _fitness(self) -> Fitness:
-        if self._settings.fitness == "draft" or not self._verifier.fitted:
+        if not self._follows_verifier():
             return lambda rows: draft_scores(self._draft, rows)
         return lambda rows: -self._predict(list(rows), rows)
 
@@ -149,9 +158,7 @@ class LatentSession(Session):
                 for name, extractor in self._extractors.items()
             }
         with stage("predict"):
-            scores = np.asarray(self._verifier.predict(features))
-        check_scores(scores, len(rows), f"verifier {type(self._verifier).__name__}: predict")
-        return scores.astype(np.float64, copy=False)
+            return verifier_scores(self._verifier.predict(features), len(rows), self._verifier)
 
     def _ranked(self, rows: Population, n: int) -> Population:
         """The drafted rows in the order in which they should be measured."""
@@ -161,8 +168,9 @@ class LatentSession(Session):
                 candidates, rows = self._materialised(rows)
             else:
                 candidates = []
-            self.verified += len(rows)
             order = np.argsort(-self._predict(candidates, rows), kind="stable")
+            if self._verifier.fitted:
+                self.verified += len(rows)
         lucky = self._rng.permutation(len(rows))[: round(self._settings.epsilon * n)]
         best = order[~np.isin(order, lucky)]
         return rows[np.concatenate([best[: n - len(lucky)], lucky, best[n - len(lucky) :]])]

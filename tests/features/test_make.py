@@ -27,3 +27,9 @@ def test_a_feature_of_ones_own_is_named_by_its_class() -> None:
     for wrong in ("nowhere.Features", "pruner.features.symbols.Missing", "pruner.analyzer.draft.NoDraft"):
         with pytest.raises(ConfigError, match=r"package\.module\.Class"):
             make_extractors([wrong], device)
+
+
+@pytest.mark.parametrize("names", ["symbols", ()])
+def test_names_are_a_tuple_of_at_least_one(names):
+    with pytest.raises(ConfigError, match=r"a tuple of names.*statement, symbols"):
+        make_extractors(names, Device.load("x86-64"))
