@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,3 +72,22 @@ def check_model(state: Mapping[str, Any], model: str) -> None:
         raise ConfigError(
             f"the checkpoint holds {given}; this verifier accepts {model}: choose that verifier"
         )
+
+
+def layout(features: Mapping[str, FeatureBatch], names: Sequence[str]) -> list[list[Any]]:
+    """`[name, version, columns]` of the named features: what a state keeps of what its model has seen."""
+    return [[name, features[name].version, features[name].values.shape[1]] for name in names]
+
+
+def check_layout(seen: Sequence[Sequence[Any]], features: Mapping[str, FeatureBatch]) -> None:
+    """Raises ConfigError unless the features are as `seen`, a `layout`, has them."""
+    given = layout(features, [name for name, *_ in seen])
+    if [list(one) for one in seen] != given:
+        raise ConfigError(
+            f"the verifier was fitted on {_described(seen)}, not on {_described(given)}: fit it again or "
+            "choose the checkpoint of this release"
+        )
+
+
+def _described(seen: Sequence[Sequence[Any]]) -> str:
+    return ", ".join(f"{name} version {version} of {width} columns" for name, version, width in seen)

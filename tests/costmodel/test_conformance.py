@@ -1,0 +1,34 @@
+"""Our verifiers, as the settings make them, against the suite that others run on theirs."""
+
+from functools import partial
+
+import pytest
+from omegaconf import OmegaConf
+
+from pruner.config import CONF, groups, instantiate
+from pruner.testing import VerifierSuite
+
+
+def made(name, **settings):
+    chosen = OmegaConf.load(CONF / "verifier" / f"{name}.yaml")
+    return instantiate(OmegaConf.merge(chosen, settings), seed=0)
+
+
+class TestVerifiers(VerifierSuite):
+    @pytest.fixture(params=sorted({*groups()["verifier"]} - {"custom", "random"}))
+    def make(self, request):
+        return partial(made, request.param)
+
+
+class TestXGBOfStatements(VerifierSuite):
+    @pytest.fixture
+    def make(self):
+        return partial(made, "xgb", features="statement")
+
+
+class TestRandom(VerifierSuite):
+    learns = False
+
+    @pytest.fixture
+    def make(self):
+        return partial(made, "random")
