@@ -1,6 +1,9 @@
 """What the README shows works as it stands."""
 
-import re
+import os
+import subprocess
+import sys
+import venv
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +12,7 @@ import pytest
 from pruner.analyzer.device import Device
 from pruner.search.space import Space
 from pruner.workload import load_task, resolve_target
-
-README = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
-
-
-def block(start):
-    return next(text for text in re.findall(r"```python\n(.*?)```", README, re.S) if text.startswith(start))
+from tests.readme_util import README, block, write_examples
 
 
 def test_the_draft_model_of_ones_own():
@@ -45,3 +43,80 @@ def test_the_strategy_for_tvms_tuner():
     names = {}
     exec(block("from pruner.adapt.rule"), names)
     assert type(names["strategy"]).__name__ == "PrunerStrategy"
+
+
+@pytest.mark.parametrize(("name", "most"), [("linear.py", 29), ("greedy.py", 20), ("thrifty.py", 20)])
+def test_parts_of_ones_own_are_short(name, most):
+    assert sum(1 for line in block(f"# {name}\n").splitlines() if line.strip()) <= most
+
+
+SUITES = """\
+import pytest
+from greedy import Greedy
+from pruner.testing import AdaptationSuite, StrategySuite
+from thrifty import Thrifty
+
+
+class TestGreedy(StrategySuite):
+    @pytest.fixture
+    def make(self):
+        return Greedy
+
+
+class TestThrifty(AdaptationSuite):
+    @pytest.fixture
+    def make(self):
+        return Thrifty
+"""
+
+
+def runner(python, folder, environment):
+    """Runs Python with these words in the folder, which holds the examples; returns what it prints."""
+    write_examples(folder, "linear.py", "greedy.py", "thrifty.py", "test_linear.py")
+    (folder / "test_others.py").write_text(SUITES)
+
+    def run(*words):
+        done = subprocess.run(
+            [python, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=500
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_a_verifier_of_ones_own_passes_its_suite(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    assert " passed" in runner(sys.executable, tmp_path, environment)("-m", "pytest", "test_linear.py")
+
+
+@pytest.mark.slow
+def test_parts_of_ones_own_beside_an_installed_package(tmp_path):
+    """From a wheel, in a fresh environment that sees this one's packages but not this checkout."""
+    checkout = Path(__file__).parent.parent
+    wheels, fresh, folder = tmp_path / "wheels", tmp_path / "env", tmp_path / "mine"
+    folder.mkdir()
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
+    source = tmp_path / "source"
+    for name in ("pruner", "setup.cfg", "pyproject.toml", "README.md"):
+        source.mkdir(exist_ok=True)
+        os.symlink(checkout / name, source / name)
+    subprocess.run(
+        [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(source)], check=True
+    )
+    venv.create(fresh, with_pip=False)
+    (wheel,) = wheels.glob("pruner_tvm-*.whl")
+    (library,) = fresh.glob("lib/python3.*/site-packages")
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--no-index", "--target", str(library), str(wheel)], check=True
+    )
+    python = fresh / "bin" / "python"
+    others = [path for path in sys.path if path.endswith("site-packages")]
+    (library / "others.pth").write_text("\n".join(others))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    run = runner(python, folder, environment)
+    assert str(library) in run("-c", "import pruner; print(pruner.__file__)")
+    assert " passed" in run("-m", "pytest", "test_linear.py", "test_others.py")
+    words = ["workload=GMM/0", "trials=20", "batch=5", "verifier=custom", "verifier._target_=linear.Linear"]
+    words += ["verifier.penalty=0.1", "adapt=custom", "adapt._target_=thrifty.Thrifty", "work_dir=run"]
+    assert "speed-up" in run("-m", "pruner", "tune", *words)

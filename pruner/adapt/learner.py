@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from pruner.adapt.rule import AdaptationRule, Frozen
-from pruner.costmodel.guard import GuardedVerifier
+from pruner.costmodel.guard import GuardedVerifier, described
 from pruner.costmodel.history import History
 from pruner.costmodel.verifier import Verifier
 from pruner.features.make import make_extractors
@@ -39,9 +39,14 @@ class Learner:
 
     def observe(self, measurements: Sequence[Measurement], task: int) -> None:
         """Adds a measured batch of one task and adapts the verifier."""
-        self._history.add(measurements, task)
-        training_set = self._history.training_set()
-        with stage("fit"), self.verifier.learning(f"adapt {type(self._rule).__name__}", training_set):
+        training_set = None
+        with self.verifier.learning("extracting its features"):
+            self._history.add(measurements, task)
+            training_set = self._history.training_set()
+        if training_set is None:
+            return
+        what = f"adapt {type(self._rule).__name__} on {described(training_set)},"
+        with stage("fit"), self.verifier.learning(what):
             self._rule.update(self._adapted, training_set)
         if not isinstance(self._rule, Frozen):
             self.verifier.expect_fitted(training_set)

@@ -18,16 +18,17 @@ from pruner.costmodel.verifier import TrainingSet, Verifier
 from pruner.errors import ConfigError, PrunerError
 from pruner.features.batch import FeatureBatch
 
+_PACKAGE = Path(__file__).parents[1]
 _CONSEQUENCE = "The run goes on; a round without a usable verifier follows the draft's order."
 
 
 class GuardedVerifier(Verifier):
     """What a search is given in place of a verifier.
 
-    A `predict` that raises, or whose scores are not one finite number per candidate, and a round of learning
-    that raises, are told to `say`, each kind once. From then until the next round of learning ends well
+    A `predict` that raises, or whose scores are not one finite number per candidate, and a step of learning
+    that raises, are told to `say`, each kind once. From then until the next step of learning ends well
     `fitted` is false, and a faulty `predict` gives equal scores, which leave every order as it is. Before the
-    first round of learning the package's own errors go through: a checkpoint that does not suit the features
+    first step of learning the package's own errors go through: a checkpoint that does not suit the features
     is better told before anything is measured.
 
     Args:
@@ -51,7 +52,7 @@ class GuardedVerifier(Verifier):
         return self._usable and bool(self._verifier.fitted)
 
     def fit(self, training_set: TrainingSet) -> None:
-        with self.learning("fit", training_set):
+        with self.learning(f"fit on {described(training_set)},"):
             self._verifier.fit(training_set)
 
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
@@ -70,13 +71,13 @@ class GuardedVerifier(Verifier):
             return np.zeros(n)
 
     @contextmanager
-    def learning(self, what: str, training_set: TrainingSet) -> Iterator[None]:
-        """Around one round of learning: `what` is done to the verifier with `training_set`."""
+    def learning(self, what: str) -> Iterator[None]:
+        """Around one step of learning, which `what` names."""
         self._has_learnt = True
         try:
             yield
         except Exception as error:
-            self._fails(f"{what} raised {_told(error, self._verifier)} on {_described(training_set)}.")
+            self._fails(f"{what} raised {_told(error, self._verifier)}.")
             return
         self._usable = True
 
@@ -84,7 +85,7 @@ class GuardedVerifier(Verifier):
         """Tells, once, that the verifier says it has not been fitted, though there was something to learn."""
         if self._usable and not self._verifier.fitted and training_set.tells_apart:
             self._tell(
-                f"it is not `fitted` after learning from {_described(training_set)}. The draft's order "
+                f"it is not `fitted` after learning from {described(training_set)}. The draft's order "
                 "stands until it is: a `fit` that has learnt something sets self.fitted = True."
             )
 
@@ -119,15 +120,20 @@ def verifier_scores(given: object, n: int, verifier: Verifier) -> NDArray[np.flo
 
 
 def _told(error: Exception, verifier: Verifier) -> str:
-    """The error and the line that raised it: the last one in the verifier's own file, where there is one."""
+    """The error and the line that raised it: where the user wrote it, as far as that can be told."""
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(sys.modules.get(type(verifier).__module__), "__file__", None)
-    frame = next((one for one in reversed(frames) if one.filename == own), frames[-1])
+    mine = [frame for frame in frames if frame.filename == own]
+    outside = [
+        f for f in frames if "site-packages" not in f.filename and _PACKAGE not in Path(f.filename).parents
+    ]
+    frame = (mine or outside or frames)[-1]
     text = " ".join(str(error).split())
     told = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{told.rstrip('.')} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
-def _described(training_set: TrainingSet) -> str:
+def described(training_set: TrainingSet) -> str:
+    """How many records there are, in words."""
     failed = int((training_set.labels == 0).sum())
     return f"{len(training_set)} records, {failed} of them failed"

@@ -35,8 +35,10 @@ class History:
         measurements = [m for m in measurements if m.failure != "build" or _is_program(m.candidate)]
         candidates = [m.candidate for m in measurements if m.candidate is not None]
         with stage("features"):
-            for name, extractor in self._extractors.items():
-                self._features[name].append(extractor.extract(candidates))
+            batches = {name: extractor.extract(candidates) for name, extractor in self._extractors.items()}
+        # An extractor that raises leaves what is known as it is.
+        for name, batch in batches.items():
+            self._features[name].append(batch)
         self._latencies += [np.inf if m.latency_s is None else m.latency_s for m in measurements]
         self._tasks += [task] * len(measurements)
 

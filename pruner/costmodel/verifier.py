@@ -80,7 +80,12 @@ def layout(features: Mapping[str, FeatureBatch], names: Sequence[str]) -> list[l
 
 
 def check_layout(seen: Sequence[Sequence[Any]], features: Mapping[str, FeatureBatch]) -> None:
-    """Raises ConfigError unless the features are as `seen`, a `layout`, has them."""
+    """Raises ConfigError unless the features are as `seen`, a `layout`, has them; `seen` is empty until
+    something was fitted."""
+    if not seen:
+        raise ConfigError(
+            "the verifier has not been fitted: fit it, or load a checkpoint, before it predicts"
+        )
     given = layout(features, [name for name, *_ in seen])
     if [list(one) for one in seen] != given:
         raise ConfigError(

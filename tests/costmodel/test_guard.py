@@ -18,6 +18,7 @@ from pruner.costmodel.xgb import XGBVerifier
 from pruner.display import Display
 from pruner.errors import ConfigError
 from pruner.features.make import make_extractors
+from pruner.features.symbols import SymbolFeatures
 from pruner.integration.strategy import PrunerStrategy
 from pruner.search.latent import LatentSearch
 from pruner.testing.dummy import DummyMeasurer
@@ -143,9 +144,9 @@ def test_a_fit_that_fails_loses_no_record(proposed):
     keys, (note,), counts = proposed("fit", verifier=Faulty(fit=fit))
     assert len(keys) == 12
     assert note.startswith(
-        "verifier Faulty: adapt Scratch raised ValueError: cannot learn (test_guard.py, line "
+        "verifier Faulty: adapt Scratch on 5 records, 0 of them failed, raised ValueError: cannot learn "
+        "(test_guard.py, line "
     )
-    assert "5 records, 0 of them failed" in note
     assert seen == [5, 10]
     assert counts["verified"] > 0
 
@@ -168,7 +169,44 @@ def test_a_rule_that_fails_is_told_with_its_name(proposed):
 
     keys, (note,), _ = proposed("rule", verifier=Faulty(), adapt=Careless())
     assert len(keys) == 12
-    assert "adapt Careless raised KeyError: 'momentum'" in note
+    assert "adapt Careless on 5 records, 0 of them failed, raised KeyError: 'momentum'" in note
+
+
+class Broken(SymbolFeatures):
+    """Its second batch cannot be extracted."""
+
+    calls = 0
+
+    def extract(self, candidates):
+        Broken.calls += 1
+        if Broken.calls == 2:
+            raise IndexError("no such block")
+        return super().extract(candidates)
+
+
+class Missing(SymbolFeatures):
+    def extract(self, candidates):
+        batch = super().extract(candidates)
+        batch.values[0, 0] = np.nan
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("extractor", "said", "seen"),
+    [
+        (Broken, r"raised IndexError: no such block \(test_guard.py, line \d+\)", [4, 8]),
+        (Missing, r"raised ConfigError: the feature symbols is nan in column", []),
+    ],
+)
+def test_features_that_cannot_be_had_end_no_run(proposed, extractor, said, seen):
+    fitted = []
+    verifier = Faulty(fit=lambda training_set: fitted.append(len(training_set)))
+    verifier.features = (f"{__name__}.{extractor.__name__}",)
+    verifier.fitted = False
+    keys, notes, _ = proposed("features", verifier=verifier, batch=4, trials=16)
+    assert len(keys) == 16
+    assert any(re.search(f"extracting its features {said}", note) for note in notes), notes
+    assert fitted == seen
 
 
 def test_an_exploration_by_a_verifier_that_fails_is_made_by_the_draft(proposed):
