@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
+from scipy.stats import rankdata, spearmanr
 
 Floats = NDArray[np.float64]
 
@@ -63,11 +65,9 @@ def _at_least(wanted: NDArray[np.int64], marked: NDArray[np.int64], n: int, draw
 
 def _log_choose(n: NDArray[np.int64], k: NDArray[np.int64]) -> Floats:
     """log of n over k, `-inf` where k is not within 0 and n."""
-    n, k = np.broadcast_arrays(n, k)
-    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, int(n.max()) + 1)))])
     valid = (k >= 0) & (k <= n)
     k = np.where(valid, k, 0)
-    return np.where(valid, logs[n] - logs[k] - logs[n - k], -np.inf)
+    return np.where(valid, gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1), -np.inf)
 
 
 def rank_correlation(scores: Floats, latency_s: Floats) -> float | None:
@@ -75,10 +75,5 @@ def rank_correlation(scores: Floats, latency_s: Floats) -> float | None:
     one value: there is no order then."""
     if len(np.unique(scores)) < 2 or len(np.unique(latency_s)) < 2:
         return None
-    return float(np.corrcoef(_ranks(scores), _ranks(latency_s))[0, 1])
-
-
-def _ranks(values: Floats) -> Floats:
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[place], dtype=np.float64)
+    # Ranks first: scores may be infinite.
+    return float(spearmanr(rankdata(scores), latency_s).statistic)

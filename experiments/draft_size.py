@@ -12,27 +12,23 @@ rank correlation of scores and latencies. A program that was recorded several ti
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 
-import numpy as np
 from omegaconf import DictConfig
 
 from experiments import output, settings
 from experiments.draft_size_report import picture, report, said
 from experiments.draft_size_rows import SUMMARY, Kind, Row, Size, grouped, option, score, shown, summary
 from experiments.judged import judged
+from experiments.recorded import Reading, by_task
 from pruner.analyzer.device import Device
 from pruner.analyzer.penalties import kept_penalties
 from pruner.config import compose, groups
 from pruner.errors import ConfigError, PrunerError
-from pruner.records.dataset import Dataset
 from pruner.records.read import read
 from pruner.settings import positive, whole
 
 STUDY = "draft_size"
-# Seconds between two lines of progress while records are read.
-_PATIENCE_S = 5.0
 # No data set has more programs.
 _MOST = 10**9
 
@@ -49,9 +45,9 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
     device = Device.of(compose(["workload=GMM/0", f"device={cfg.device}"]).device)
     kinds = _kinds(cfg, device)
     made = output.origin(STUDY, words)
-    dataset, found = read(cfg.data, progress=_Reading())
+    dataset, found = read(cfg.data, progress=Reading(_say))
     _say(found.summary())
-    tasks = _chosen(cfg, dataset)
+    tasks = by_task(dataset, cfg.recorded, cfg.tasks)
     rows: list[Row] = []
     left_out, unscored = [], 0
     for number, records in enumerate(tasks, 1):
@@ -119,47 +115,6 @@ def _kinds(cfg: DictConfig, device: Device) -> list[Kind]:
                 raise
             _say(f"draft={name} is left out: {error}")
     return kinds
-
-
-def _chosen(cfg: DictConfig, dataset: Dataset) -> list[Dataset]:
-    """The records that are asked for, task by task. Raises ConfigError when there are none, or when a task's
-    are of several devices: latencies compare within one."""
-    if cfg.recorded is not None:
-        wanted = [name for name in dataset.devices if cfg.recorded in name]
-        if not wanted:
-            known = "; ".join(map(_named, dataset.devices)) or "nothing"
-            raise ConfigError(f"recorded={cfg.recorded} is in no device's name; the records are of {known}.")
-        dataset = dataset[np.isin(dataset.device, wanted)]
-    ids = [task.id for task in dataset.tasks]
-    for task in cfg.tasks:
-        if task not in ids:
-            raise ConfigError(f"tasks={task}: there is no such task; there are {', '.join(ids) or 'none'}.")
-    tasks = [dataset.of(task) for task in cfg.tasks or ids]
-    tasks = [task for task in tasks if len(task) or cfg.recorded is None]
-    for task in tasks:
-        if len(task.devices) > 1:
-            raise ConfigError(
-                f"the records of {task.tasks[0].id} are of {len(task.devices)} devices, and latencies "
-                f"compare within one. Choose with recorded=TEXT, part of a name: "
-                f"{'; '.join(map(_named, task.devices))}."
-            )
-    return tasks
-
-
-def _named(device: str) -> str:
-    return device or "(unnamed)"
-
-
-class _Reading:
-    """Says now and then how far reading is."""
-
-    def __init__(self) -> None:
-        self._said = time.monotonic()
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if time.monotonic() - self._said > _PATIENCE_S:
-            self._said = time.monotonic()
-            _say(f"{what}: {done:,} {f'of {total:,} ' if total else ''}records read")
 
 
 def _say(line: str) -> None:

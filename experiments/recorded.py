@@ -1,0 +1,67 @@
+"""Which records a study on records is about: read with progress, of one machine, task by task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pruner.errors import ConfigError
+from pruner.records.dataset import Dataset
+
+# Seconds between two lines of progress while records are read.
+_PATIENCE_S = 5.0
+
+
+class Reading:
+    """Says now and then how far reading is."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._said = time.monotonic()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if time.monotonic() - self._said > _PATIENCE_S:
+            self._said = time.monotonic()
+            self._say(f"{what}: {done:,} {f'of {total:,} ' if total else ''}records read")
+
+
+def by_task(dataset: Dataset, recorded: str | None, names: Sequence[str]) -> list[Dataset]:
+    """The records that are asked for, task by task.
+
+    Args:
+        recorded: part of the names of the machines; None = all. names: the tasks; empty = all.
+
+    Raises ConfigError when there are none, or when a task's are of several machines: latencies compare within
+    one.
+    """
+    if recorded is not None:
+        wanted = [name for name in dataset.devices if recorded in name]
+        if not wanted:
+            known = "; ".join(map(_named, dataset.devices)) or "nothing"
+            raise ConfigError(f"recorded={recorded} is in no device's name; the records are of {known}.")
+        dataset = dataset[np.isin(dataset.device, wanted)]
+    ids = [task.id for task in dataset.tasks]
+    for name in names:
+        if name not in ids:
+            raise ConfigError(f"tasks={name}: there is no such task; there are {', '.join(ids) or 'none'}.")
+    tasks = [dataset.of(name) for name in names or ids]
+    tasks = [task for task in tasks if len(task) or recorded is None]
+    for task in tasks:
+        check_one_machine([task], f"the records of {task.tasks[0].id}")
+    return tasks
+
+
+def check_one_machine(tasks: Sequence[Dataset], what: str) -> None:
+    """Raises ConfigError when records are of several machines. what: names them in the message."""
+    machines = sorted({machine for task in tasks for machine in task.devices})
+    if len(machines) > 1:
+        raise ConfigError(
+            f"{what} are of {len(machines)} devices, and latencies compare within one. Choose with "
+            f"recorded=TEXT, part of a name: {'; '.join(map(_named, machines))}."
+        )
+
+
+def _named(machine: str) -> str:
+    return machine or "(unnamed)"
