@@ -16,6 +16,9 @@ from pruner.records.spaces import recorded_rows
 from pruner.search.population import Population
 from pruner.search.tir_reader import read_nest
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 DIRECT, WINOGRAD, OTHER = "direct", "winograd", "other"
 KIND = {"llvm": "cpu", "cuda": "gpu"}
 
@@ -34,7 +37,7 @@ class Judged:
     weight: float
     device: Device
     rows: Population
-    latency_s: NDArray[np.float64]
+    latency_s: Floats
     slow: int
     unscored: int
 
@@ -50,10 +53,8 @@ def judged(records: Dataset, device: Device) -> Judged | None:
         rows, kept = recorded_rows(records)
     except ConfigError:  # TVM refuses them all
         return None
-    _, first, same = np.unique(rows.hashes(), return_index=True, return_inverse=True)
-    latency = np.bincount(same, weights=records.latency_s[kept]) / np.bincount(same)
-    order = np.argsort(first)  # as they were recorded
-    rows = rows[first[order]]
+    first, latency = distinct(rows, records.latency_s[kept])
+    rows = rows[first]
     supported = np.array(rows.space.supported)
     return Judged(
         task.id,
@@ -61,10 +62,22 @@ def judged(records: Dataset, device: Device) -> Judged | None:
         task.weight,
         seen,
         rows,
-        latency[order],
+        latency,
         int((~supported[rows.sketch_ids]).sum()),
         len(records) - len(kept),
     )
+
+
+def distinct(rows: Population, latency_s: Floats) -> tuple[Ints, Floats]:
+    """Where each of m distinct programs is first, ascending int64[m], and the mean of its latencies,
+    float64[m]; a failure's is NaN and does not count beside others."""
+    _, first, same = np.unique(rows.hashes(), return_index=True, return_inverse=True)
+    ran = ~np.isnan(latency_s)
+    counts = np.bincount(same, weights=ran)
+    sums = np.bincount(same, weights=np.where(ran, latency_s, 0.0))
+    latency = np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
+    order = np.argsort(first)
+    return first[order], latency[order]
 
 
 def seen_by(device: Device, target: Target, task: str) -> Device:

@@ -47,7 +47,7 @@ class History:
         group = np.array(self._tasks, dtype=np.int64)
         return TrainingSet(
             features={name: FeatureBatch.concat(batches) for name, batches in self._features.items()},
-            labels=_labels(np.array(self._latencies), group),
+            labels=relative(np.array(self._latencies), group),
             group=group,
             order=np.arange(len(group)),
         )
@@ -57,8 +57,9 @@ def _is_program(candidate: Candidate | None) -> bool:
     return candidate is not None and not isinstance(materialise_many([candidate])[0], RejectedError)
 
 
-def _labels(latencies: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The task's best latency over each latency; 0 for a failure, whose latency is infinite."""
+def relative(latencies: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Labels of latencies, float64[n]: the best one of the same group over each; 0 for a failure, whose latency
+    is infinite."""
     labels = np.zeros(len(latencies))
     for task in np.unique(group):
         ran = (group == task) & np.isfinite(latencies)

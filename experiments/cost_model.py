@@ -1,0 +1,190 @@
+"""How well do verifiers rank programs that they have not seen, on records?
+
+    python -m experiments.cost_model data=PATH device=NAME [verifiers=[xgb]] [split=task] [seed=[0,1,2]] ...
+
+Records are de-duplicated by trace; a program that was recorded several times has its mean latency. Every
+verifier trains on the same programs, failed ones too, and is scored on those of the rest that ran:
+
+- split=task: five folds of tasks, tasks that differ only around their main reduction in one fold;
+- split=within: a random half of every task's programs trains; split=time: the half that was measured first.
+
+Top-k is TenSet's (see experiments/ranking.py), `random` beside it the exact expectation of a random order.
+`--multirun train_fraction=0.05,0.1,0.25,0.5,1.0` makes a folder a share of the training programs, and a
+learning curve of them. A fitted model's predictions are kept in `blocks=`, so that a study that was cut off
+goes on with the same work_dir= or blocks=.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from omegaconf import DictConfig
+
+from experiments import output, settings
+from experiments.cost_model_report import described, picture, report, said
+from experiments.cost_model_rows import Result, against, by_chance, figures, results, rows, summary, unit_rows
+from experiments.entries import RANDOM, Entry
+from experiments.pool import Pool
+from experiments.programs import TaskPrograms, task_programs
+from experiments.recorded import Reading, by_task, check_one_machine
+from experiments.splits import SPLITS, Fold, folds, share, validation
+from experiments.units import Maker, Unit
+from pruner.analyzer.calibrate import cache_folder
+from pruner.analyzer.device import Device
+from pruner.config import compose
+from pruner.errors import ConfigError
+from pruner.features.batch import FeatureExtractor
+from pruner.features.cache import CachedExtractor
+from pruner.features.make import make_extractors
+from pruner.files import alone_in
+from pruner.records.dataset import Dataset
+from pruner.records.read import read
+from pruner.settings import positive, whole
+
+STUDY = "cost_model"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; see experiments.settings.main."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return settings.main(STUDY, lambda cfg: study(cfg, words), words)
+
+
+def study(cfg: DictConfig, words: Sequence[str]) -> None:
+    """Reads the records, fits and scores, writes the files. words: the settings as they were given."""
+    entries = _entries(cfg)
+    device = Device.of(compose(["workload=GMM/0", f"device={cfg.device}"]).device)
+    made = output.origin(STUDY, words)
+    dataset, found = read(cfg.data, progress=Reading(_say))
+    _say(found.summary())
+    pool, left_out = _pool(cfg, by_task(dataset, cfg.recorded, cfg.tasks), device, entries)
+    splits = {seed: _folds(cfg, pool, seed) for seed in cfg.seed}
+    folder = Path(cfg.blocks or cfg.work_dir)
+    settings.make_folder("blocks", folder)
+    maker = Maker(pool, folder, cfg.fit_seconds, made["versions"], made["commit"], _say)
+    with alone_in(folder):
+        everything, units = _run(maker, entries, splits, cfg.split)
+    unscored = [task.name for task in pool.tasks if task not in [one.task for one in everything]]
+    by_group = figures(everything)
+    document = {
+        **made,
+        "device": device.name,
+        "split": cfg.split,
+        "train_fraction": cfg.train_fraction,
+        "fit_seconds": cfg.fit_seconds,
+        "seeds": list(cfg.seed),
+        "skipped": found.skipped,
+        "left_out": [*left_out, *unscored],
+        "unusable": sum(task.unusable for task in pool.tasks),
+        "refused": sum(task.refused for task in pool.tasks),
+        "programs": len(pool.latency_s),
+        "failed": int(np.isnan(pool.latency_s).sum()),
+        "summary": summary(by_group, units),
+        "against": against(by_group),
+        "results": rows(everything),
+        "units": unit_rows(units, splits, pool),
+    }
+    output.write(
+        cfg.work_dir,
+        STUDY,
+        document=document,
+        rows=document["results"],
+        text=f"{output.heading(STUDY, made)}\n{report(document)}",
+        figure=picture(document["summary"]),
+    )
+
+
+def _run(
+    maker: Maker, entries: Sequence[Entry], splits: Mapping[int, Sequence[Fold]], split: str
+) -> tuple[list[Result], dict[str, dict[int, list[Unit]]]]:
+    """Fits and scores: a seed after the other, each with every verifier, each on every fold."""
+    found: list[Result] = []
+    units: dict[str, dict[int, list[Unit]]] = {entry.label: {} for entry in entries}
+    for seed, parts in splits.items():
+        found += (new := by_chance(maker.pool, seed, parts))
+        _say(f"seed {seed}  {said(new)}")
+        held = [validation(split, maker.pool.programs, fold.train, seed) for fold in parts]
+        for entry in entries:
+            mine = units[entry.label][seed] = []
+            for number, (fold, inside) in enumerate(zip(parts, held, strict=True), 1):
+                what = f"seed {seed}  {entry.label}" + (
+                    f"  fold {number}/{len(parts)}" if len(parts) > 1 else ""
+                )
+                mine.append(maker.unit(entry, seed, fold, inside, what))
+            found += (new := results(maker.pool, entry.label, seed, parts, [unit.scores for unit in mine]))
+            _say(f"seed {seed}  {said(new)}")
+    return found, units
+
+
+def _entries(cfg: DictConfig) -> list[Entry]:
+    """The verifiers; everything is checked before records are read. Raises ConfigError."""
+    settings.check_filled(cfg, "data", "verifiers", "seed")
+    if cfg.split not in SPLITS:
+        raise ConfigError(f"split={cfg.split} is not accepted: give one of {', '.join(SPLITS)}.")
+    whole(1, settings=cfg.settings)
+    for seed in cfg.seed:
+        whole(0, seed=seed)
+    positive(train_fraction=cfg.train_fraction, fit_seconds=cfg.fit_seconds)
+    if cfg.train_fraction > 1:
+        raise ConfigError(f"train_fraction={cfg.train_fraction} is not accepted: give a share of at most 1.")
+    # A random order's figures are known exactly and stand in every table.
+    return [Entry.of(label, cfg.settings) for label in cfg.verifiers if label != RANDOM]
+
+
+def _pool(
+    cfg: DictConfig, tasks: Sequence[Dataset], device: Device, entries: Sequence[Entry]
+) -> tuple[Pool, list[str]]:
+    """The programs of all tasks with the features that the verifiers see, and the tasks that have none that
+    ran. Raises ConfigError when that is all of them."""
+    check_one_machine(tasks, "the records")
+    names = sorted({name for entry in entries for name in entry.features})
+    cache = Path(cfg.cache or cache_folder().parent / "features")
+
+    def extractors(seen: Device) -> dict[str, FeatureExtractor]:
+        made = make_extractors(names, seen)
+        # One that does not tell what its numbers depend on cannot be kept.
+        return {n: e if e.inputs is None else CachedExtractor(e, cache) for n, e in made.items()}
+
+    found: list[TaskPrograms] = []
+    left_out = []
+    for number, records in enumerate(tasks, 1):
+        task = task_programs(records, device, extractors)
+        if task is None:
+            left_out.append(records.tasks[0].id)
+            _say(f"{number}/{len(tasks)}  {left_out[-1]}  left out: no valid record of it can be replayed")
+            continue
+        found.append(task)
+        _say(f"{number}/{len(tasks)}  {described(task)}")
+    if not found:
+        raise ConfigError(f"no task of {', '.join(cfg.data)} has a valid record: give other records.")
+    return Pool(found), left_out
+
+
+def _folds(cfg: DictConfig, pool: Pool, seed: int) -> list[Fold]:
+    """The folds of a seed, with the share of the training programs that is asked for. Raises ConfigError when
+    there is nothing to learn in one, or nothing to score in all."""
+    found = []
+    for number, fold in enumerate(folds(cfg.split, pool.programs, seed), 1):
+        train = share(fold.train, pool.programs.task, cfg.train_fraction, seed)
+        if not pool.training_set(train, ()).tells_apart:
+            raise ConfigError(
+                f"split={cfg.split}: in the {len(train)} programs that fold {number} trains on no task has "
+                "two that differ in latency, so that there is nothing to learn. Give more records."
+            )
+        found.append(Fold(train, fold.scored))
+    if all(one.ranked.pairwise is None for one in by_chance(pool, seed, found)):
+        raise ConfigError(
+            f"split={cfg.split}: no task has two programs to score that differ in latency. Give more records."
+        )
+    return found
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Verifiers as a study names them, and the settings that each may choose from."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from pruner.config import compose, imported, instantiate
+from pruner.costmodel.verifier import Verifier
+from pruner.errors import ConfigError
+
+RANDOM = "random"
+_TRIED = Path(__file__).parent / "conf" / "cost_model_settings.yaml"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A verifier by its option of `pruner tune` or as `package.module.Class`, with overrides behind it:
+    `pacm verifier.dataflow=false`.
+
+    label: as given. tried: lists of overrides to choose from, the first of them the verifier's own settings.
+    """
+
+    label: str
+    tried: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, label: str, settings: int) -> Entry:
+        """With the first `settings` lists of its verifier; one that has no lists has its own settings alone.
+        Raises ConfigError for what is no entry, and what making the verifier raises."""
+        try:
+            name, *overrides = shlex.split(label)
+        except ValueError as error:
+            raise ConfigError(f"verifiers={label!r} cannot be read: {error}. {_FORM}") from error
+        for override in overrides:
+            if not override.startswith("verifier."):
+                raise ConfigError(f"verifiers={label!r}: {override} is no setting of a verifier. {_FORM}")
+        lists = _lists().get(name)
+        if lists is not None and len(lists) < settings:
+            raise ConfigError(
+                f"settings={settings} is not accepted: {_TRIED.name} has {len(lists)} for {name}. Every "
+                "verifier is given as many."
+            )
+        entry = cls(label, tuple(lists[:settings]) if lists else ((),))
+        _ = entry.features  # all can be made
+        return entry
+
+    @property
+    def features(self) -> set[str]:
+        """All that its models may see."""
+        models = [self.made(tried, seed=0, fit_seconds=1.0) for tried in self.tried]
+        return {name for model in models for name in model.features}
+
+    def config(self, tried: Sequence[str]) -> DictConfig:
+        """The verifier's settings, resolved; what the entry itself sets comes last."""
+        name, *overrides = shlex.split(self.label)
+        own = ["verifier=custom", f"verifier._target_={name}"] if "." in name else [f"verifier={name}"]
+        mine = {override.partition("=")[0] for override in overrides}
+        others = [override for override in tried if override.partition("=")[0] not in mine]
+        found: DictConfig = compose(["workload=GMM/0", *own, *others, *overrides]).verifier
+        return found
+
+    def made(self, tried: Sequence[str], *, seed: int, fit_seconds: float) -> Verifier:
+        """A new verifier. One whose class takes `fit_seconds` is told how long a fit may last."""
+        cfg = self.config(tried)
+        takes = inspect.signature(imported(cfg).func).parameters
+        cap = {"fit_seconds": fit_seconds} if "fit_seconds" in takes else {}
+        verifier = instantiate(cfg, seed=seed, **cap)
+        if not isinstance(verifier, Verifier):
+            raise ConfigError(f"verifiers={self.label}: {type(verifier).__name__} is no Verifier. {_FORM}")
+        return verifier
+
+
+_FORM = (
+    "Give an option of `pruner tune`'s verifier or package.module.Class, and settings behind it: "
+    "'xgb verifier.depth=6'."
+)
+
+
+def _lists() -> dict[str, list[tuple[str, ...]]]:
+    """The settings to choose from, by verifier."""
+    try:
+        found = OmegaConf.to_container(OmegaConf.load(_TRIED))
+        assert isinstance(found, dict)
+        return {str(name): [tuple(one) for one in lists] for name, lists in found.items()}
+    except (OSError, YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{_TRIED} cannot be read: {error}") from error

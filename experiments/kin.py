@@ -1,0 +1,65 @@
+"""Which tasks are kin: they differ in what is done before or after their main reduction, and no more.
+
+The programs of a convolution with a bias are nearly those of the same convolution with a bias and a ReLU. A
+model that has trained on the one has seen the other, so that both must be on one side of a split over tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm.ir import IRModule
+from tvm.s_tir import SBlock
+
+_REDUCE = 2  # IterVar::kCommReduce
+# Where statements hold others. The initial value of a reduction is none of its own.
+_INSIDE = ("block", "body", "then_case", "else_case")
+
+
+def families(modules: Sequence[IRModule]) -> list[list[int]]:
+    """Positions of the modules, one list a family, in the order of their first members.
+
+    Two modules are kin when TVM holds their main reductions to be equal: iteration ranges, buffers' shapes
+    and types, indices and arithmetic; names do not count. The main reduction is the block with a reduction
+    that has the most iterations. Modules without one are kin when they are equal altogether.
+    """
+    found: list[list[int]] = []
+    told: list[SBlock | IRModule] = []
+    for position, module in enumerate(modules):
+        reduction = _main_reduction(module)
+        told.append(one := module if reduction is None else reduction)
+        for family in found:
+            if tvm_ffi.structural_equal(told[family[0]], one, map_free_vars=True):
+                family.append(position)
+                break
+        else:
+            found.append([position])
+    return found
+
+
+def _main_reduction(module: IRModule) -> SBlock | None:
+    reductions = [
+        block
+        for block in _blocks(module["main"].body)
+        if any(int(axis.iter_type) == _REDUCE for axis in block.iter_vars)
+    ]
+    return max(reductions, key=_iterations, default=None)
+
+
+def _iterations(block: SBlock) -> int:
+    """Extents that are no constants count as 1."""
+    return math.prod(int(getattr(axis.dom.extent, "value", 1)) for axis in block.iter_vars)
+
+
+def _blocks(statement: Any) -> Iterator[SBlock]:
+    """Every block, in no particular order."""
+    left = [statement]
+    while left:
+        statement = left.pop()
+        if isinstance(statement, SBlock):
+            yield statement
+        inside = [getattr(statement, name, None) for name in _INSIDE]
+        left += [part for part in (*inside, *getattr(statement, "seq", ())) if part is not None]
