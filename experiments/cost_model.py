@@ -25,7 +25,17 @@ from omegaconf import DictConfig
 
 from experiments import output, settings
 from experiments.cost_model_report import described, picture, report, said
-from experiments.cost_model_rows import Result, against, by_chance, figures, results, rows, summary, unit_rows
+from experiments.cost_model_rows import (
+    Result,
+    against,
+    by_chance,
+    figures,
+    results,
+    rows,
+    seed_rows,
+    summary,
+    unit_rows,
+)
 from experiments.entries import RANDOM, Entry
 from experiments.pool import Pool
 from experiments.programs import TaskPrograms, task_programs
@@ -84,6 +94,7 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
         "failed": int(np.isnan(pool.latency_s).sum()),
         "summary": summary(by_group, units),
         "against": against(by_group),
+        "groups": seed_rows(by_group),
         "results": rows(everything),
         "units": unit_rows(units, splits, pool),
     }

@@ -128,6 +128,16 @@ def against(found: Figures) -> Row:
     }
 
 
+def seed_rows(found: Figures) -> list[Row]:
+    """FIGURES of every verifier, group and seed, a row each."""
+    return [
+        {"verifier": verifier, "group": group, "seed": seed, **of}
+        for verifier, groups in found.items()
+        for group, seeds in groups.items()
+        for seed, of in seeds.items()
+    ]
+
+
 def unit_rows(units: Units, splits: Mapping[int, Sequence[Fold]], pool: Pool) -> list[Row]:
     """A row a unit. scores: the tasks that it scores; splits: the folds, by seed."""
     names = {

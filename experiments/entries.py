@@ -6,6 +6,7 @@ import inspect
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -59,13 +60,8 @@ class Entry:
         return {name for model in models for name in model.features}
 
     def config(self, tried: Sequence[str]) -> DictConfig:
-        """The verifier's settings, resolved; what the entry itself sets comes last."""
-        name, *overrides = shlex.split(self.label)
-        own = ["verifier=custom", f"verifier._target_={name}"] if "." in name else [f"verifier={name}"]
-        mine = {override.partition("=")[0] for override in overrides}
-        others = [override for override in tried if override.partition("=")[0] not in mine]
-        found: DictConfig = compose(["workload=GMM/0", *own, *others, *overrides]).verifier
-        return found
+        """The verifier's settings, resolved; what the entry itself sets is not up for choice."""
+        return _composed(self.label, tuple(tried))
 
     def made(self, tried: Sequence[str], *, seed: int, fit_seconds: float) -> Verifier:
         """A new verifier. One whose class takes `fit_seconds` is told how long a fit may last."""
@@ -76,6 +72,16 @@ class Entry:
         if not isinstance(verifier, Verifier):
             raise ConfigError(f"verifiers={self.label}: {type(verifier).__name__} is no Verifier. {_FORM}")
         return verifier
+
+
+@cache
+def _composed(label: str, tried: tuple[str, ...]) -> DictConfig:
+    name, *overrides = shlex.split(label)
+    own = ["verifier=custom", f"verifier._target_={name}"] if "." in name else [f"verifier={name}"]
+    mine = {override.partition("=")[0] for override in overrides}
+    others = [override for override in tried if override.partition("=")[0] not in mine]
+    found: DictConfig = compose(["workload=GMM/0", *own, *others, *overrides]).verifier
+    return found
 
 
 _FORM = (

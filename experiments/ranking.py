@@ -63,7 +63,7 @@ def pairwise_accuracy(scores: Floats, latency_s: Floats) -> float | None:
         return 0.5
     # Kendall's tau-b is (right - wrong) / sqrt(pairs that differ in the one * pairs that do in the other).
     ranks = np.unique(scores, return_inverse=True)[1]
-    tau = float(kendalltau(ranks, -latency_s, method="asymptotic").statistic)
+    tau = float(kendalltau(ranks, -latency_s).statistic)
     return 0.5 + 0.5 * tau * float(np.sqrt(apart / different))
 
 

@@ -4,7 +4,8 @@
 
 A row a job: the settings in which the jobs differ, the best latency, seconds by stage. Where they differ in
 one number besides the seed, the curve is the best latency against it; else it is the best latency against
-trials and seconds. Writes report.json, .csv, .md and .png into the folder and prints the table.
+trials and seconds. Of a folder that `python -m experiments.cost_model --multirun train_fraction=...` left,
+the verifiers' learning curves. Writes report.json, .csv, .md and .png into the folder and prints the table.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments import output
+from experiments import learning_curve, output
 from experiments.draw import against, curves
 from pruner.cli import BAD_INPUT
 from pruner.errors import ConfigError, PrunerError
@@ -48,6 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def report(folder: Path, words: Sequence[str]) -> str:
     """Writes the files of a sweep and returns its table. Raises ConfigError for a folder that is none."""
+    origin = {
+        "command": " ".join(["python", "-m", f"experiments.{STUDY}", *words]),
+        "commit": output.commit(),
+    }
+    if any(folder.glob(f"*/{learning_curve.FILE}")):
+        return learning_curve.learning_curve(folder, STUDY, origin)
     jobs, unfinished = _jobs(folder)
     settings = [_flat(contents.header.settings) for _, contents, _ in jobs]
     for one, (_, contents, _) in zip(settings, jobs, strict=True):
@@ -62,11 +69,7 @@ def report(folder: Path, words: Sequence[str]) -> str:
         for (name, contents, summary), one in zip(jobs, settings, strict=True)
     ]
     machines = sorted({f"{c.header.device}: {c.header.fingerprint}" for _, c, _ in jobs})
-    made = {
-        "machine": "; ".join(machines),
-        "command": " ".join(["python", "-m", f"experiments.{STUDY}", *words]),
-        "commit": output.commit(),
-    }
+    made = {"machine": "; ".join(machines), **origin}
     numbers = [
         key
         for key in differing

@@ -1,12 +1,16 @@
 """Settings of a study: plain `key=value` arguments over experiments/conf/STUDY.yaml, composed by Hydra.
 
 A study is `python -m experiments.STUDY key=value ...`; where its default is a list, so is its setting, and a
-single value stands for a list of one: `workload=[C2D/1,GMM/2] seed=[0,1]`, `workload=GMM/2`.
+single value stands for a list of one: `workload=[C2D/1,GMM/2] seed=[0,1]`, `workload=GMM/2`. With
+`--multirun` it is a job for every combination of values with commas between them, each in a folder of its
+own.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
@@ -26,6 +30,7 @@ from pruner.stream import LastingStream
 
 CONF = Path(__file__).parent / "conf"
 
+_MULTIRUN = ("-m", "--multirun")
 _WORDS = {int: "a whole number", float: "a number", str: "a name", bool: "true or false"}
 
 
@@ -70,31 +75,54 @@ def check_filled(cfg: DictConfig, *keys: str) -> None:
 
 def main(study: str, work: Callable[[DictConfig], None], arguments: Sequence[str] | None = None) -> int:
     """A study's command: composes its settings, does the work, prints the run folder last; returns the exit
-    code. Bad input is one message on stderr and 2."""
+    code. Bad input is one message on stderr and 2. With --multirun the work is done for every job."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if "--help" in words or "-h" in words:
         sys.stdout.write(usage(study))
         return 0
-    new: Path | None = None
+    new: list[Path] = []
     try:
-        cfg = settings(study, words)
-        folder = Path(cfg.work_dir)
-        new = None if folder.exists() else folder
-        make_folder("work_dir", folder)
+        jobs = [word for word in words if word not in _MULTIRUN]
+        folder, configs = _jobs(study, jobs, several=len(jobs) < len(words))
         # A study of an hour does not end because nobody reads on.
         with terminated_like_interrupted(), redirect_stdout(LastingStream(sys.stdout)):
-            work(cfg)
-            print(cfg.work_dir, flush=True)
+            for cfg in configs:
+                own = Path(cfg.work_dir)
+                new = [path for path in (own, folder) if not path.exists()]
+                make_folder("work_dir", own)
+                work(cfg)
+            print(folder, flush=True)
     except (PrunerError, OSError) as error:
         sys.stderr.write(f"{study}: {_said(error)}\n")
-        if new is not None:
-            with suppress(OSError):  # something is in it
-                new.rmdir()
+        with suppress(OSError):  # something is in it
+            for path in new:
+                path.rmdir()
         return BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write(f"{study}: interrupted\n")
         return INTERRUPTED
     return 0
+
+
+def _jobs(study: str, words: Sequence[str], several: bool) -> tuple[Path, list[DictConfig]]:
+    """The folder that a command is about, and the settings of its jobs; those of several have a numbered
+    folder each in it. All are checked before the first is returned."""
+    if not several:
+        cfg = settings(study, words)
+        return Path(cfg.work_dir), [cfg]
+    items = [item for item in parse(words) if item.key_or_group not in ("work_dir", "hydra.run.dir")]
+    given = [item.value() for item in parse(words) if item.key_or_group in ("work_dir", "hydra.run.dir")]
+    folder = Path(str(given[-1])) if given else Path(time.strftime("multirun/%Y-%m-%d/%H-%M-%S"))
+    choices = [
+        [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
+        if item.is_discrete_sweep()
+        else [str(item.input_line)]
+        for item in items
+    ]
+    configs = [settings(study, job) for job in itertools.product(*choices)]
+    for number, cfg in enumerate(configs):
+        cfg.work_dir = str(folder / str(number))
+    return folder, configs
 
 
 def _said(error: PrunerError | OSError) -> str:
@@ -139,6 +167,8 @@ def _checked(key: str, value: object, default: object) -> object:
     if isinstance(default, list):
         values = value if isinstance(value, list) else [value]
         kind = type(default[0]) if default else str
+        if kind is str:  # a task may be called 3
+            values = [str(one) if type(one) is int else one for one in values]
         for one in values:
             # An opening bracket inside a text is a list that could not be read.
             if not _is(one, kind) or (isinstance(one, str) and one.startswith("[")):

@@ -72,6 +72,8 @@ class Maker:
             return load(path)
         made = self._made(entry, seed, fold, validation, what)
         save(made, path)
+        cost = f"fitted in {made.fit_s:.1f} s, scored {len(made.scores):,} in {made.predict_s:.2f} s"
+        self.say(f"{what}  {made.trained:,} programs  {cost}")
         return made
 
     def _made(self, entry: Entry, seed: int, fold: Fold, validation: Fold, what: str) -> Unit:

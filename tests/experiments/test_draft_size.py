@@ -18,40 +18,10 @@ from pruner.analyzer.roofline import RooflineDraft
 from pruner.analyzer.symbol import SymbolDraft
 from pruner.records.database import plain
 from pruner.records.dataset import NO_ROW, Dataset, RecordedTask, object_column
-from pruner.search.space import Space
 from pruner.workload import load_task, make_task
 from tests.experiments.brute_force import all_drafts
+from tests.experiments.made_up import CUDA, WEIGHTS, records
 from tests.run_util import matmul
-
-CUDA = Target(Device.load("a100-40g").target)
-WEIGHTS = {"C2D/0": 3.0, "GMM/0": 1.0}
-
-
-def records(task, n, seed, *, device="a100", id=None):
-    """n legal rows of a task with made-up latencies, every fifth of them a failure, the last two a repetition
-    of the first two; and the space they are from."""
-    space = Space.of(task)
-    rng = np.random.default_rng(seed)
-    rows = space.unique(space.sample_legal(4 * n, rng))[: n - 2]
-    chosen = np.r_[np.arange(n - 2), 1, 2]
-    latency = np.exp(rng.normal(size=n)) * 1e-4
-    failed = np.arange(n) % 5 == 0
-    latency[failed] = np.nan
-    signatures = tuple(sketch.signature for sketch in space.sketches)
-    dataset = Dataset(
-        (RecordedTask(id or task.name, task.mod, task.target, WEIGHTS.get(task.name, 1.0), signatures),),
-        task=np.zeros(n, dtype=np.int64),
-        sketch_ids=rows.sketch_ids[chosen],
-        decisions=rows.decisions[chosen],
-        traces=object_column([None] * n),
-        latency_s=latency,
-        spread_s=np.full(n, np.nan),
-        failure=np.where(failed, "run", ""),
-        cost_s=np.full(n, np.nan),
-        order=np.arange(n),
-        device=np.array([device] * n),
-    )
-    return dataset, space
 
 
 @pytest.fixture(scope="module")

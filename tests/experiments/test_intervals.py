@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.intervals import interval, shown, verdict
+from experiments.intervals import interval, plain_interval, shown, verdict
 
 
 @pytest.mark.parametrize("ratios", [(1.5, 4.0), (0.8, 1.1, 3.0, 1.4), (2.0, 2.5, 1.25, 0.5, 8.0)])
@@ -31,6 +31,20 @@ def test_two_blocks_span_their_ratios():
 def test_one_block_has_no_interval_and_none_has_no_mean():
     assert interval([3.0]) == {"mean": pytest.approx(3.0), "low": None, "high": None}
     assert interval([]) == {"mean": None, "low": None, "high": None}
+
+
+def test_a_plain_interval_is_that_of_the_logarithms():
+    differences = [-0.5, 0.25, 0.75, 2.0]
+    logs = {name: np.log(value) for name, value in interval(list(np.exp(differences))).items()}
+    assert plain_interval(differences) == pytest.approx(logs)
+    assert plain_interval([-3.0]) == {"mean": -3.0, "low": None, "high": None}
+    assert plain_interval([])["mean"] is None
+
+
+def test_no_difference_is_0_of_differences():
+    assert verdict(plain_interval([0.1, 0.3]), 0.0) == "better"
+    assert verdict(plain_interval([-0.1, -0.3]), 0.0) == "worse"
+    assert verdict(plain_interval([-0.1, 0.3]), 0.0) == "undecided"
 
 
 def test_better_means_that_the_interval_excludes_no_difference():

@@ -12,6 +12,7 @@ def test_lists_are_plain_and_one_value_stands_for_a_list_of_one():
     assert (list(cfg.seed), cfg.trials, cfg.blocks) == ([3], 7, None)
     assert cfg.arms[0] == "pruner"
     assert list(settings("compare", ["extra=[]"]).extra) == []
+    assert list(settings("compare", ["arms=[0,b,10]"]).arms) == ["0", "b", "10"]  # a name may be a number
 
 
 def test_the_run_folder_is_hydras_unless_it_is_given():
@@ -69,6 +70,25 @@ def test_bad_input_is_one_message_and_code_2(tmp_path, capsys):
     assert first == "compare: that will not do"
     assert "cannot be used" in second
     assert third.startswith("compare: trials=x")
+
+
+def test_a_multirun_is_a_job_a_combination_in_a_folder_each(tmp_path, capsys):
+    seen = []
+
+    def work(cfg):
+        seen.append((cfg.trials, list(cfg.seed), cfg.extra[:], cfg.work_dir))
+
+    words = ["--multirun", "trials=3,4", "seed=[0,1],2", "extra=[a]", f"work_dir={tmp_path / 's'}"]
+    assert main("compare", work, words) == 0
+    jobs = [(3, [0, 1]), (3, [2]), (4, [0, 1]), (4, [2])]
+    assert seen == [(*job, ["a"], str(tmp_path / "s" / str(i))) for i, job in enumerate(jobs)]
+    assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "s")
+    # All jobs are checked before the first one runs, and nothing is left of a sweep that is refused.
+    seen.clear()
+    assert main("compare", work, ["-m", "trials=3,x", f"work_dir={tmp_path / 't'}"]) == 2
+    assert "trials=x is not accepted" in capsys.readouterr().err
+    assert not seen
+    assert not (tmp_path / "t").exists()
 
 
 def test_help_shows_every_setting(capsys):
