@@ -58,8 +58,8 @@ def _is_program(candidate: Candidate | None) -> bool:
 
 
 def relative(latencies: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Labels of latencies, float64[n]: the best one of the same group over each; 0 for a failure, whose latency
-    is infinite."""
+    """Labels of latencies, float64[n]: the best one of the same group over each; 0 for a failure, whose
+    latency is infinite."""
     labels = np.zeros(len(latencies))
     for task in np.unique(group):
         ran = (group == task) & np.isfinite(latencies)
