@@ -7,6 +7,7 @@ Bad input is one message on stderr and exit code 2, before TVM is imported where
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -141,5 +142,7 @@ def _settings_help() -> str:
 
 def _option_settings(path: Path) -> str:
     lines = [line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    settings = [line for line in lines if line and not line.startswith(("_target_: pruner", "name:"))]
+    lines = [re.sub(r"^- override /(\w+): ", r"\1=", line) for line in lines]
+    hidden = ("_target_: pruner", "name:", "defaults:", "- ")
+    settings = [line for line in lines if line and not line.startswith(hidden)]
     return f"  ({', '.join(settings)})" if settings else ""

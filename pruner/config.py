@@ -33,6 +33,9 @@ from pruner.settings import check_types, whole
 
 CONF = Path(__file__).parent / "conf"
 
+# The group whose options choose options of the others; it leaves nothing of its own in the settings.
+PRESETS = "experiment"
+
 # Values of these are text: what Hydra's grammar cannot read (JSON, brackets in a path) is taken as it stands.
 TEXT_KEYS = ("workload", "target", "work_dir")
 
@@ -283,7 +286,7 @@ def _check(cfg: DictConfig) -> None:
     minutes = cfg.minutes
     if minutes is not None and not (isinstance(minutes, (int, float)) and 0 < minutes < float("inf")):
         raise ConfigError(f"minutes={minutes} is not accepted: give a number above 0, or null for no limit.")
-    for group in groups():
+    for group in groups().keys() - {PRESETS}:
         if not isinstance(cfg.get(group), DictConfig):
             raise ConfigError(f"{group} needs an option: {group}=NAME, one of {', '.join(groups()[group])}.")
         if OmegaConf.is_missing(cfg[group], "_target_"):

@@ -71,7 +71,10 @@ def test_options_of_ones_own(runs, tmp_path):
         (["tune", "workload=C2D/1", "trials=0"], "trials=0"),
         (["tune", "workload=C2D/1", "work_dir=null"], "work_dir=None"),
         (["tune", "workload=C2D/1", "work_dir="], "work_dir="),
-        (["tune", "workload=C2D/1", "verifier=forest"], "custom, random, xgb"),
+        (
+            ["tune", "workload=C2D/1", "verifier=forest"],
+            "custom, pacm, pacm_paper, random, tenset_mlp, tlp, xgb",
+        ),
         (["tune", "workload=C2D/1", "--config-dir", "missing"], "missing"),
         (["tume"], "unknown command 'tume'"),
         ([], "no command"),

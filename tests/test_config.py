@@ -8,7 +8,7 @@ from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from pruner.analyzer.draft import DraftModel
-from pruner.config import compose, compose_sweep, groups, instantiate
+from pruner.config import PRESETS, compose, compose_sweep, groups, instantiate
 from pruner.errors import ConfigError, DeviceError
 from pruner.measure.clock import Clock
 
@@ -49,7 +49,8 @@ def test_the_defaults_are_the_documented_ones():
 
 
 @pytest.mark.parametrize(
-    ("group", "option"), [(group, option) for group, options in groups().items() for option in options]
+    ("group", "option"),
+    [(group, option) for group, options in groups().items() for option in options if group != PRESETS],
 )
 def test_every_option_composes(group, option):
     overrides = [W, f"{group}={option}"]
@@ -65,7 +66,7 @@ def test_every_option_composes(group, option):
         (group, option)
         for group, options in groups().items()
         for option in options
-        if group != "device" and option != "custom"
+        if group not in ("device", PRESETS) and option not in ("custom", "pacm_paper")
     ],
 )
 def test_every_option_is_a_class_and_repeats_its_defaults(group, option):
@@ -108,7 +109,10 @@ def test_text_is_taken_as_it_stands(given, key, value):
         ([W, "seed=-1"], "seed=-1"),
         ([W, "minutes=0"], "minutes=0"),
         ([W, "minutes=inf"], "minutes=inf"),
-        ([W, "verifier=forest"], "Unknown verifier 'forest'.*custom, random, xgb"),
+        (
+            [W, "verifier=forest"],
+            "Unknown verifier 'forest'.*custom, pacm, pacm_paper, random, tenset_mlp, tlp, xgb",
+        ),
         ([W, "device=k81"], "Unknown device 'k81'.*auto.*x86-64"),
         ([W, "draft=psi"], "Unknown draft 'psi'.*none, psa, roofline, symbol"),
         ([W, "trails=3"], "Unknown setting 'trails'.*mean trials"),
@@ -219,3 +223,17 @@ def test_a_sweep_is_every_combination_in_its_own_folder():
         compose_sweep([W, "seed=0,-1"])
     with pytest.raises(ConfigError, match="work_dir=here is given to 2 runs"):
         compose_sweep([W, "seed=0,1", "work_dir=here"])
+
+
+def test_the_papers_pruner_is_its_formula_and_its_network_alone():
+    cfg = compose([W, "experiment=paper"])
+    assert cfg.draft["_target_"].endswith("SymbolDraft")
+    assert (cfg.draft.explored, cfg.draft.size, cfg.batch) == (8000, 512, 10)  # the paper's settings
+    assert cfg.verifier["_target_"].endswith("PaCMVerifier")
+    assert (cfg.verifier.prior, cfg.verifier.normaliser) == (0.0, "maximum")
+    assert "experiment" not in cfg
+
+
+def test_a_preset_is_a_start_and_every_part_of_it_can_be_changed():
+    assert compose([W, "experiment=paper", "verifier=xgb"]).verifier["_target_"].endswith("XGBVerifier")
+    assert compose([W, "experiment=paper", "draft.size=64"]).draft.size == 64

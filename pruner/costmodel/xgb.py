@@ -9,15 +9,19 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
+from pruner.costmodel.prior import check_prior, prior_scores
+from pruner.costmodel.shapes import Shape, check_shapes, shapes_of
 from pruner.costmodel.verifier import TrainingSet, Verifier, check_model
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureBatch
 from pruner.features.symbols import SymbolFeatures
 from pruner.settings import positive, whole
 
+OBJECTIVES = ("rank:pairwise", "rank:ndcg")
+
 
 class XGBVerifier(Verifier):
-    """XGBoost with a pairwise ranking loss: which of two candidates of one task is faster.
+    """XGBoost with a ranking loss: which of two candidates of one task is faster.
 
     The trees correct the draft's formula instead of starting from nothing: a candidate's score is
     `-prior * ln(predicted seconds)` plus the trees' sum. On timed CPU programs a model without that prior
@@ -32,6 +36,7 @@ class XGBVerifier(Verifier):
         features: the feature its trees see, `symbols` or `statement`.
         prior: weight of the draft's predicted seconds; at 4, a candidate predicted to take twice as long
             starts as the slower one with odds of 16 to 1. 0 = trees alone.
+        objective: `rank:pairwise`, or `rank:ndcg`, which weighs pairs near the top more.
         seed: for the trees' random choices.
         trees, depth, learning_rate: of the boosted trees; small, since a task has tens of records.
     """
@@ -41,6 +46,7 @@ class XGBVerifier(Verifier):
         *,
         features: str = "symbols",
         prior: float = 4.0,
+        objective: str = "rank:pairwise",
         seed: int = 0,
         trees: int = 100,
         depth: int = 4,
@@ -48,18 +54,22 @@ class XGBVerifier(Verifier):
     ) -> None:
         whole(1, trees=trees, depth=depth)
         positive(learning_rate=learning_rate)
-        if not 0 <= prior < float("inf"):
-            raise ConfigError(f"verifier.prior={prior} is not accepted: give a number of at least 0.")
+        check_prior(prior)
+        if objective not in OBJECTIVES:
+            raise ConfigError(
+                f"verifier.objective={objective} is not accepted: give {' or '.join(OBJECTIVES)}."
+            )
         # The predicted seconds are one of the symbols.
         self.features = (features, SymbolFeatures.name) if prior and features != "symbols" else (features,)
         self._prior = prior
+        self._objective = objective
         self._seed = seed
         self._trees = trees
         self._depth = depth
         self._learning_rate = learning_rate
         self._booster: xgboost.Booster | None = None
         # Name, version and width of the batches it was fitted on.
-        self._seen: list[tuple[str, int, int]] = []
+        self._seen: list[Shape] = []
         # What the trees see: constant columns cannot split anything and only cost time.
         self._columns = np.zeros(0, dtype=np.int64)
 
@@ -86,7 +96,7 @@ class XGBVerifier(Verifier):
             nthread=1,
         )
         self._booster = xgboost.train(self._parameters(), data, num_boost_round=self._trees)
-        self._seen = [_shape(training_set.features[name]) for name in self.features]
+        self._seen = shapes_of(training_set.features[name] for name in self.features)
         self._columns = columns
 
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
@@ -94,12 +104,7 @@ class XGBVerifier(Verifier):
         batch = features[self.features[0]]
         if self._booster is None or not len(batch):
             return np.zeros(len(batch))
-        shapes = [_shape(features[name]) for name in self.features]
-        if shapes != self._seen:
-            raise ConfigError(
-                f"the verifier was fitted on {_described(self._seen)}, not on {_described(shapes)}: "
-                "fit it again or choose the checkpoint of this release"
-            )
+        check_shapes(self._seen, shapes_of(features[name] for name in self.features))
         rows = np.ascontiguousarray(_candidate_rows(batch)[:, self._columns])
         scores = self._booster.inplace_predict(rows, base_margin=self._expected(features))
         return np.asarray(scores, dtype=np.float64)
@@ -138,16 +143,13 @@ class XGBVerifier(Verifier):
         """float32[n]: the score before any tree."""
         if not self._prior:
             return np.zeros(len(features[self.features[0]]), dtype=np.float32)
-        log_seconds = features[SymbolFeatures.name].values[:, SymbolFeatures.columns.index("seconds")]
-        # What does not fit the device is predicted to take for ever; here, longer than all others.
-        finite = log_seconds[np.isfinite(log_seconds)]
-        log_seconds = np.nan_to_num(log_seconds, posinf=finite.max(initial=0.0) + 1)
-        expected: NDArray[np.float32] = -np.float32(self._prior * np.log(2)) * log_seconds
-        return expected
+        return prior_scores(features, self._prior)
 
     def _parameters(self) -> dict[str, Any]:
         return {
-            "objective": "rank:pairwise",
+            "objective": self._objective,
+            # Labels are shares of the best, not the grades that an exponential gain is made for.
+            "ndcg_exp_gain": False,
             # Every pair of a task counts alike, as far as XGBoost lets it.
             "lambdarank_pair_method": "topk",
             "lambdarank_num_pair_per_sample": 256,
@@ -166,14 +168,6 @@ class XGBVerifier(Verifier):
             "seed": self._seed % 2**31,
             "verbosity": 0,
         }
-
-
-def _shape(batch: FeatureBatch) -> tuple[str, int, int]:
-    return batch.name, batch.version, batch.values.shape[1]
-
-
-def _described(shapes: list[tuple[str, int, int]]) -> str:
-    return ", ".join(f"{name} version {version} of {width} columns" for name, version, width in shapes)
 
 
 def _candidate_rows(batch: FeatureBatch) -> NDArray[np.float32]:

@@ -1,0 +1,77 @@
+"""Checkpoints: a verifier's state in one safetensors file, tensors and JSON, nothing that is executed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from pruner.errors import ConfigError
+from pruner.files import draft_of
+
+FORMAT = 1
+_TENSOR = "tensor"  # what stands for an array in the JSON: {"tensor": NAME}
+
+
+def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+    """Writes a verifier's state; the file appears whole or not at all.
+
+    Args:
+        state: of `Verifier.state_dict`. made: where it comes from, JSON values: data, tasks, metrics.
+    """
+    tensors: dict[str, NDArray[Any]] = {}
+    header = {"format": FORMAT, "state": _without(state, "", tensors), "made": dict(made)}
+    target = Path(path)
+    try:
+        with draft_of(target) as draft:
+            draft.write_bytes(save(tensors, {"pruner": json.dumps(header, allow_nan=False)}))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. Choose another place.") from error
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The state, for `Verifier.load_state_dict`, and where it comes from. Raises ConfigError for a file that
+    is cut short, of another kind or of another format."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            text = (file.metadata() or {}).get("pruner")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(
+            f"{path} is no checkpoint ({error}). Give a .safetensors file of this tool."
+        ) from error
+    try:
+        header = json.loads(text or "")
+        if header["format"] != FORMAT:
+            raise ConfigError(
+                f"{path} has format {header['format']}, not {FORMAT}: make it again with this release."
+            )
+        state = _with(header["state"], tensors)
+        return dict(state), dict(header["made"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is no checkpoint of this tool ({error!r}).") from error
+
+
+def _without(value: Any, name: str, tensors: dict[str, NDArray[Any]]) -> Any:
+    """The value with arrays replaced by their names."""
+    if isinstance(value, np.ndarray):
+        tensors[name] = np.ascontiguousarray(value)
+        return {_TENSOR: name}
+    if isinstance(value, Mapping):
+        return {str(key): _without(item, f"{name}/{key}", tensors) for key, item in value.items()}
+    return value
+
+
+def _with(value: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {_TENSOR}:
+            return tensors[value[_TENSOR]]
+        return {key: _with(item, tensors) for key, item in value.items()}
+    return value

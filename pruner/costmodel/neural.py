@@ -1,0 +1,321 @@
+"""Verifiers that are networks: one class for all; a subclass names its features and makes its network."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.costmodel.prior import check_prior, prior_scores
+from pruner.costmodel.shapes import Shape, check_shapes, shapes_of
+from pruner.costmodel.verifier import TrainingSet, Verifier, check_model
+from pruner.errors import ConfigError
+from pruner.features.batch import FeatureBatch
+from pruner.features.symbols import SymbolFeatures
+from pruner.settings import positive, whole
+
+try:
+    import torch
+
+    from pruner.costmodel.losses import loss_of
+    from pruner.costmodel.networks import TLP, Network, PaCM, TenSetMLP
+    from pruner.costmodel.normaliser import Normaliser, check_form
+    from pruner.costmodel.resume import Resume
+    from pruner.costmodel.rows import Rows
+    from pruner.costmodel.training import Examples, Progress, Schedule, Trained, train
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ConfigError(
+        "this verifier needs PyTorch, which is not installed: pip install 'pruner-tvm[neural]', or choose "
+        "verifier=xgb."
+    ) from None
+
+# Candidates that are scored at a time: what bounds the memory.
+_BATCH = 1024
+
+
+class NeuralVerifier(Verifier):
+    """A network that learns to rank, by default as TenSet, TLP and Pruner do: LambdaRank and Adam.
+
+    Args:
+        loss: lambda_rank, rank_net, list_net or mse.
+        mixed: a list is a step, whatever the tasks in it, as in the papers' code; else every list is of one
+            task.
+        epochs, visits, rate: of a fit; see training.Schedule. The papers train for 50 epochs; `visits` bounds
+            what a fit while tuning takes.
+        fit_seconds: no epoch begins after so many.
+        prior: weight of the draft's predicted seconds that the network corrects; 0 = the network alone.
+        normaliser: `standard` or `maximum`, see normaliser.Normaliser.
+        device: cpu or cuda, where it is trained and asked.
+        resume: a file that keeps a training's state, from which the same training goes on after a cut.
+        seed: of the first weights and of the order in training.
+    """
+
+    model: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        loss: str = "lambda_rank",
+        mixed: bool = False,
+        epochs: int = 50,
+        visits: int | None = 10_000,
+        rate: float = 7e-4,
+        fit_seconds: float = 600.0,
+        prior: float = 4.0,
+        normaliser: str = "standard",
+        device: str = "cpu",
+        resume: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        whole(1, epochs=epochs)
+        if visits is not None:
+            whole(1, visits=visits)
+        positive(rate=rate, fit_seconds=fit_seconds)
+        check_prior(prior)
+        check_form(normaliser)
+        self._loss = loss_of(loss)
+        self._schedule = Schedule(epochs=epochs, visits=visits, rate=rate, seconds=fit_seconds, mixed=mixed)
+        self._settings = {"loss": loss, "mixed": mixed, "prior": prior, "normaliser": normaliser}
+        self._prior = prior
+        self._form = normaliser
+        self._device = _device(device)
+        self._resume = resume
+        self._seed = seed
+        self._network: Network | None = None
+        self._normalisers: dict[str, Normaliser] = {}
+        self._seen: list[Shape] = []
+        self.features = (*self.branches().values(), *((SymbolFeatures.name,) if prior else ()))
+        self.trained: Trained | None = None
+        self.progress: Progress | None = None
+
+    @abstractmethod
+    def branches(self) -> Mapping[str, str]:
+        """The feature that each branch of the network reads."""
+
+    @abstractmethod
+    def make(self, widths: Mapping[str, int]) -> Network:
+        """A network with new weights for features of so many columns, by branch."""
+
+    @property
+    def fitted(self) -> bool:  # type: ignore[override]  # it has been fitted when it has a network
+        return self._network is not None
+
+    def fit(self, training_set: TrainingSet) -> None:
+        """Learns from new weights. Records without two candidates of one task to tell apart teach nothing and
+        leave it unfitted."""
+        self._network = None
+        if not training_set.tells_apart:
+            return
+        seen = [training_set.features[name] for name in self.branches().values()]
+        self._normalisers = {batch.name: Normaliser.fitted(self._form, batch) for batch in seen}
+        self._seen = shapes_of(seen)
+        network = self._new()
+        examples = Examples(
+            self._rows(training_set.features),
+            torch.from_numpy(training_set.labels.astype(np.float32)).to(self._device),
+            self._expected(training_set.features),
+            training_set.group,
+        )
+        self.trained = train(
+            network,
+            examples,
+            self._loss,
+            self._schedule,
+            np.random.default_rng(self._seed),
+            progress=self.progress,
+            resume=self._resumed(training_set),
+        )
+        self._network = network
+
+    def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
+        """Scores; 0 for all until it has been fitted."""
+        n = len(features[self.features[0]])
+        if self._network is None or not n:
+            return np.zeros(n)
+        check_shapes(self._seen, shapes_of(features[name] for name in self.branches().values()))
+        rows = self._rows(features)
+        found = []
+        with torch.inference_mode():
+            for start in range(0, n, _BATCH):
+                part = torch.arange(start, min(start + _BATCH, n), device=self._device)
+                found.append(self._network({branch: own.take(part) for branch, own in rows.items()}))
+            scores = torch.cat(found) + self._expected(features)
+        return scores.double().cpu().numpy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and normalisers as arrays; without them until it has been fitted."""
+        weights = self._network.state_dict() if self._network is not None else {}
+        return {
+            "model": self.model,
+            "features": list(self.features),
+            "settings": dict(self._settings),
+            "seen": [list(shape) for shape in self._seen],
+            "normalisers": {n: {"shift": f.shift, "scale": f.scale} for n, f in self._normalisers.items()},
+            "weights": {name: tensor.cpu().numpy() for name, tensor in weights.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        check_model(state, self.model)
+        theirs = list(state["features"]), state["settings"]["prior"]
+        ours = list(self.features), self._prior
+        if theirs != ours:
+            raise ConfigError(
+                f"the checkpoint sees {', '.join(theirs[0])} with prior {theirs[1]}, this verifier "
+                f"{', '.join(ours[0])} with prior {ours[1]}: choose the settings that it was trained with"
+            )
+        if not state["weights"]:
+            self._network = None
+            return
+        seen = [(str(name), int(version), int(width)) for name, version, width in state["seen"]]
+        before, self._seen = self._seen, seen
+        network = self._new()
+        self._seen = before
+        expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+        given = {name: tuple(np.shape(array)) for name, array in state["weights"].items()}
+        for name in sorted(expected.keys() | given):
+            if expected.get(name) != given.get(name):
+                raise ConfigError(
+                    f"the checkpoint's weights are not those of {self.model}: {name} has the shape "
+                    f"{given.get(name)}, needed is {expected.get(name)}. Choose another checkpoint."
+                )
+        network.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in state["weights"].items()})
+        self._network, self._seen = network.eval(), seen
+        self._normalisers = {
+            name: Normaliser(np.asarray(own["shift"], np.float32), np.asarray(own["scale"], np.float32))
+            for name, own in state["normalisers"].items()
+        }
+
+    def _new(self) -> Network:
+        """A network from the seed for the features seen; torch's own generator is left as it is."""
+        widths = dict(zip(self.branches(), (width for _, _, width in self._seen), strict=True))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._seed)
+            return self.make(widths).to(self._device)
+
+    def _rows(self, features: Mapping[str, FeatureBatch]) -> dict[str, Rows]:
+        return {
+            branch: Rows.of(self._normalisers[name](features[name]), self._device)
+            for branch, name in self.branches().items()
+        }
+
+    def _expected(self, features: Mapping[str, FeatureBatch]) -> torch.Tensor:
+        """float32[n]: the score that the network corrects."""
+        if not self._prior:
+            return torch.zeros(len(features[self.features[0]]), device=self._device)
+        return torch.from_numpy(prior_scores(features, self._prior)).to(self._device)
+
+    def _resumed(self, training_set: TrainingSet) -> Resume | None:
+        if self._resume is None:
+            return None
+        digest = hashlib.blake2b(f"{self.model} {self._settings} {self._schedule} {self._seed}".encode())
+        for array in (training_set.labels, training_set.group):
+            digest.update(array.tobytes())
+        for name in self.features:
+            digest.update(training_set.features[name].values.tobytes())
+        return Resume(Path(self._resume), digest.hexdigest())
+
+
+class PaCMVerifier(NeuralVerifier):
+    """Pruner's pattern-aware cost model, PaCM (section 5).
+
+    Args:
+        statement, dataflow: its branches; one of them at least.
+        form: `paper`, with the write-back among the movements and TVM's 164 numbers of a statement; `code`,
+            with the inputs of the released weights.
+        loss … seed: as of NeuralVerifier.
+    """
+
+    model = "pacm"
+
+    def __init__(
+        self,
+        *,
+        statement: bool = True,
+        dataflow: bool = True,
+        form: str = "paper",
+        loss: str = "lambda_rank",
+        mixed: bool = False,
+        epochs: int = 50,
+        visits: int | None = 10_000,
+        rate: float = 7e-4,
+        fit_seconds: float = 600.0,
+        prior: float = 4.0,
+        normaliser: str = "standard",
+        device: str = "cpu",
+        resume: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        if form not in _FORMS:
+            raise ConfigError(f"verifier.form={form} is not accepted: give {' or '.join(_FORMS)}.")
+        on = {"statement": statement, "dataflow": dataflow}
+        self._branches = {branch: name for branch, name in _FORMS[form].items() if on[branch]}
+        if not self._branches:
+            raise ConfigError(
+                "verifier.statement and verifier.dataflow are both off: PaCM needs one of its branches."
+            )
+        super().__init__(
+            loss=loss,
+            mixed=mixed,
+            epochs=epochs,
+            visits=visits,
+            rate=rate,
+            fit_seconds=fit_seconds,
+            prior=prior,
+            normaliser=normaliser,
+            device=device,
+            resume=resume,
+            seed=seed,
+        )
+
+    def branches(self) -> Mapping[str, str]:
+        return self._branches
+
+    def make(self, widths: Mapping[str, int]) -> Network:
+        return PaCM(widths)
+
+
+class TenSetMLPVerifier(NeuralVerifier):
+    """TenSet's cost model, an MLP over statements."""
+
+    model = "tenset_mlp"
+
+    def branches(self) -> Mapping[str, str]:
+        return {"statement": "statement"}
+
+    def make(self, widths: Mapping[str, int]) -> Network:
+        return TenSetMLP(widths)
+
+
+class TLPVerifier(NeuralVerifier):
+    """TLP's cost model, which reads the schedule and not the program."""
+
+    model = "tlp"
+
+    def branches(self) -> Mapping[str, str]:
+        return {"primitives": "primitives"}
+
+    def make(self, widths: Mapping[str, int]) -> Network:
+        return TLP(widths)
+
+
+_FORMS = {
+    "paper": {"statement": "statement", "dataflow": "dataflow"},
+    "code": {"statement": "statement_tagged", "dataflow": "dataflow_code"},
+}
+
+
+def _device(name: str) -> torch.device:
+    if name not in ("cpu", "cuda"):
+        raise ConfigError(f"verifier.device={name} is not accepted: give cpu or cuda.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(
+            "verifier.device=cuda: PyTorch finds no CUDA device here. Give verifier.device=cpu."
+        )
+    return torch.device(name)

@@ -1,0 +1,76 @@
+"""Checkpoints: what is written comes back, and nothing else is read."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from pruner.costmodel.checkpoint import load_checkpoint, save_checkpoint
+from pruner.costmodel.neural import TenSetMLPVerifier
+from pruner.costmodel.xgb import XGBVerifier
+from pruner.errors import ConfigError
+from tests.costmodel.neural_util import features, training_set
+
+MADE = {"tasks": ["a", "b"], "metrics": {"top1": 0.5}}
+
+
+@pytest.mark.parametrize("make", [lambda: TenSetMLPVerifier(epochs=1), XGBVerifier])
+def test_a_verifier_scores_as_before(tmp_path, make):
+    verifier = make()
+    verifier.fit(training_set())
+    save_checkpoint(tmp_path / "a.safetensors", verifier.state_dict(), MADE)
+    state, made = load_checkpoint(tmp_path / "a.safetensors")
+    assert made == MADE
+    copy = make()
+    copy.load_state_dict(state)
+    unseen = features(30, 1)[0]
+    assert (copy.predict(unseen) == verifier.predict(unseen)).all()
+
+
+def test_the_header_is_json_in_a_safetensors_file(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_checkpoint(path, {"model": "x", "w": np.arange(3, dtype=np.float32)}, MADE)
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    assert json.loads(header["__metadata__"]["pruner"])["made"] == MADE
+    assert header["/w"]["dtype"] == "F32"
+    assert content[8 + length :] == np.arange(3, dtype=np.float32).tobytes()
+
+
+def test_every_truncation_is_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_checkpoint(path, {"model": "x", "w": np.arange(30, dtype=np.float32)}, MADE)
+    content = path.read_bytes()
+    for length in (0, 1, 7, 8, 50, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(ConfigError, match="is no checkpoint"):
+            load_checkpoint(path)
+
+
+def test_files_of_others_are_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    path = tmp_path / "a.safetensors"
+    with pytest.raises(ConfigError, match="is no checkpoint"):
+        load_checkpoint(path)
+    save_file({"w": np.zeros(3)}, path)
+    with pytest.raises(ConfigError, match="is no checkpoint of this tool"):
+        load_checkpoint(path)
+    for header in ({"format": 99}, {"format": 1, "state": {"w": {"tensor": "/v"}}, "made": {}}, [1]):
+        save_file({"/w": np.zeros(3)}, path, {"pruner": json.dumps(header)})
+        with pytest.raises(ConfigError, match=r"has format 99|is no checkpoint of this tool"):
+            load_checkpoint(path)
+
+
+def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_checkpoint(path, {"model": "x"}, MADE)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        save_checkpoint(path, {"model": "x", "prior": float("nan")}, MADE)
+    assert path.read_bytes() == before
+    with pytest.raises(ConfigError, match="cannot be written"):
+        save_checkpoint(tmp_path / "nowhere" / "a.safetensors", {"model": "x"}, MADE)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.safetensors"]

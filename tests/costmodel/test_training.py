@@ -1,0 +1,142 @@
+"""How a training goes through its candidates, when it ends, and that a cut-off one goes on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pruner.costmodel.neural import PaCMVerifier
+from pruner.costmodel.training import Schedule, split, steps
+from tests.costmodel.neural_util import features, training_set
+
+
+def test_an_epoch_shows_every_candidate_once_in_lists_of_one_task():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, 700)
+    kept = np.flatnonzero(rng.random(700) < 0.9)
+    schedule = Schedule(step=128, longest=40)
+    seen = []
+    for candidates, lists in steps(group, kept, schedule, rng):
+        assert len(candidates) <= 128
+        assert (np.diff(lists) >= 0).all()
+        assert lists[0] == 0
+        for number in np.unique(lists):
+            own = candidates[lists == number]
+            assert len(np.unique(group[own])) == 1
+            assert 2 <= len(own) <= 40
+        seen.append(candidates)
+    assert (np.sort(np.concatenate(seen)) == kept).all()
+
+
+def test_mixed_lists_are_whole_steps_of_all_tasks():
+    group = np.arange(600) % 3
+    found = list(steps(group, np.arange(600), Schedule(step=100, mixed=True), np.random.default_rng(0)))
+    assert len(found) > 5
+    for candidates, lists in found:
+        assert (lists == 0).all()
+        assert len(np.unique(group[candidates])) == 3
+
+
+def test_a_task_of_one_candidate_is_left_out():
+    group = np.array([0, 0, 0, 1, 2, 2])
+    ((candidates, lists),) = steps(group, np.arange(6), Schedule(), np.random.default_rng(0))
+    assert 3 not in candidates
+    assert sorted(np.bincount(lists)) == [2, 3]
+
+
+def test_validation_takes_its_share_of_every_task_that_can_spare_two():
+    group = np.repeat([0, 1, 2], [100, 40, 10])
+    kept, held = split(group, 0.1, np.random.default_rng(0))
+    assert np.bincount(group[held], minlength=3).tolist() == [10, 4, 0]
+    assert (np.sort(np.concatenate([kept, held])) == np.arange(150)).all()
+
+
+def test_visits_bound_the_epochs():
+    schedule = Schedule(epochs=50, visits=1000)
+    assert [schedule.epochs_of(n) for n in (10, 100, 400, 5000)] == [50, 10, 2, 1]
+    assert Schedule(epochs=50).epochs_of(5000) == 50
+
+
+def told(verifier):
+    epochs = []
+    verifier.progress = lambda *told: epochs.append(told)
+    return epochs
+
+
+def test_it_ends_without_progress_and_keeps_the_best_weights():
+    """Labels that nothing explains: validation gets worse while training gets better."""
+    noise = training_set(100)
+    noise = replace(noise, labels=np.random.default_rng(1).random(100))
+    verifier = PaCMVerifier(epochs=200, visits=None, prior=0.0)
+    epochs = told(verifier)
+    verifier.fit(noise)
+    losses = [validated for *_, validated in epochs]
+    assert len(epochs) < 200
+    assert verifier.trained.validated
+    assert verifier.trained.loss == min(losses)
+    assert int(np.argmin(losses)) == len(losses) - 1 - 16  # the patience
+
+
+def test_no_epoch_begins_after_its_time():
+    verifier = PaCMVerifier(fit_seconds=1e-9)
+    verifier.fit(training_set())
+    assert verifier.trained.epochs == 0
+    assert np.isfinite(verifier.predict(features(5)[0])).all()
+
+
+class Cut(Exception):
+    pass
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_training_that_was_cut_off_ends_as_one_that_was_not(tmp_path, after):
+    path = tmp_path / "training"
+
+    def make():
+        return PaCMVerifier(epochs=6, resume=str(path))
+
+    whole = PaCMVerifier(epochs=6)
+    whole.fit(training_set())
+    cut = make()
+
+    def stop(epoch, *_):
+        if epoch > after:
+            raise Cut
+
+    cut.progress = stop
+    with pytest.raises(Cut):
+        cut.fit(training_set())
+    assert not cut.fitted
+    assert path.is_file()
+    again = make()
+    epochs = told(again)
+    again.fit(training_set())
+    assert epochs[0][0] == after + 1
+    assert not path.exists()
+    unseen = features(20, 1)[0]
+    assert (again.predict(unseen) == whole.predict(unseen)).all()
+
+
+def test_the_state_of_another_training_is_not_taken_up(tmp_path):
+    path = tmp_path / "training"
+    first = PaCMVerifier(epochs=6, resume=str(path))
+
+    def stop(*_):
+        raise Cut
+
+    first.progress = lambda epoch, *_: stop() if epoch > 1 else None
+    with pytest.raises(Cut):
+        first.fit(training_set())
+    for content in (path.read_bytes(), b"no state", path.read_bytes()[:-1]):
+        path.write_bytes(content)
+        other = PaCMVerifier(epochs=6, resume=str(path))
+        epochs = told(other)
+        other.fit(training_set(seed=5))
+        assert epochs[0][0] == 1
+
+
+def test_the_threads_of_torch_stay_as_they_are():
+    before = torch.get_num_threads()
+    PaCMVerifier(epochs=1).fit(training_set())
+    assert torch.get_num_threads() == before
