@@ -3,7 +3,7 @@ reduction, 23 numbers each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -83,8 +83,14 @@ class DataflowFeatures(FeatureExtractor):
         *("stride", "allocated"),
     )
 
+    rows = len(movements)
+
     def __init__(self, *, device: Device) -> None:
         pass
+
+    @property
+    def inputs(self) -> Mapping[str, object]:
+        return {}
 
     def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
         n, length = len(candidates), len(self.movements)
@@ -172,6 +178,7 @@ class DataflowCodeFeatures(DataflowFeatures):
         *("read_a", "stage_a", "read_b", "stage_b"),
         *("staged_a", "staged_b", "accumulate"),
     )
+    rows = len(movements)
 
     def _lower(self, nest: Nest, pattern: Pattern) -> Lowered:
         return lower(nest, pattern.compute, fetch_threads_again=True)
