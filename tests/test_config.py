@@ -170,7 +170,7 @@ def test_an_option_of_ones_own(tmp_path):
     (tmp_path / "verifier" / "mine.yaml").write_text(f"_target_: {__name__}.Component\nsize: 4\n")
     cfg = compose([W, "verifier=mine", "verifier.size=5"], str(tmp_path))
     assert instantiate(cfg.verifier).size == 5
-    with pytest.raises(ConfigError, match="custom, mine, random, xgb"):
+    with pytest.raises(ConfigError, match="custom, mine, pacm, pacm_paper, random, tenset_mlp, tlp, xgb"):
         compose([W, "verifier=yours"], str(tmp_path))
     with pytest.raises(ConfigError, match="no such folder"):
         compose([W], str(tmp_path / "missing"))

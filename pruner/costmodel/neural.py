@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pruner.costmodel.prior import check_prior, prior_scores
-from pruner.costmodel.shapes import Shape, check_shapes, shapes_of
-from pruner.costmodel.verifier import TrainingSet, Verifier, check_model
+from pruner.costmodel.verifier import TrainingSet, Verifier, check_layout, check_model, layout
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureBatch
 from pruner.features.symbols import SymbolFeatures
@@ -90,7 +89,8 @@ class NeuralVerifier(Verifier):
         self._seed = seed
         self._network: Network | None = None
         self._normalisers: dict[str, Normaliser] = {}
-        self._seen: list[Shape] = []
+        # Name, version and width of what it was fitted on.
+        self._seen: list[list[Any]] = []
         self.features = (*self.branches().values(), *((SymbolFeatures.name,) if prior else ()))
         self.trained: Trained | None = None
         self.progress: Progress | None = None
@@ -115,8 +115,8 @@ class NeuralVerifier(Verifier):
             return
         seen = [training_set.features[name] for name in self.branches().values()]
         self._normalisers = {batch.name: Normaliser.fitted(self._form, batch) for batch in seen}
-        self._seen = shapes_of(seen)
-        network = self._new()
+        self._seen = layout(training_set.features, self.features)
+        network = self._new(self._seen)
         examples = Examples(
             self._rows(training_set.features),
             torch.from_numpy(training_set.labels.astype(np.float32)).to(self._device),
@@ -139,7 +139,7 @@ class NeuralVerifier(Verifier):
         n = len(features[self.features[0]])
         if self._network is None or not n:
             return np.zeros(n)
-        check_shapes(self._seen, shapes_of(features[name] for name in self.branches().values()))
+        check_layout(self._seen, features)
         rows = self._rows(features)
         found = []
         with torch.inference_mode():
@@ -156,7 +156,7 @@ class NeuralVerifier(Verifier):
             "model": self.model,
             "features": list(self.features),
             "settings": dict(self._settings),
-            "seen": [list(shape) for shape in self._seen],
+            "seen": self._seen,
             "normalisers": {n: {"shift": f.shift, "scale": f.scale} for n, f in self._normalisers.items()},
             "weights": {name: tensor.cpu().numpy() for name, tensor in weights.items()},
         }
@@ -173,10 +173,8 @@ class NeuralVerifier(Verifier):
         if not state["weights"]:
             self._network = None
             return
-        seen = [(str(name), int(version), int(width)) for name, version, width in state["seen"]]
-        before, self._seen = self._seen, seen
-        network = self._new()
-        self._seen = before
+        seen = [[str(name), int(version), int(width)] for name, version, width in state["seen"]]
+        network = self._new(seen)
         expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
         given = {name: tuple(np.shape(array)) for name, array in state["weights"].items()}
         for name in sorted(expected.keys() | given):
@@ -192,12 +190,13 @@ class NeuralVerifier(Verifier):
             for name, own in state["normalisers"].items()
         }
 
-    def _new(self) -> Network:
-        """A network from the seed for the features seen; torch's own generator is left as it is."""
-        widths = dict(zip(self.branches(), (width for _, _, width in self._seen), strict=True))
+    def _new(self, seen: Sequence[Sequence[Any]]) -> Network:
+        """A network from the seed for such features; torch's own generator is left as it is."""
+        widths = {name: width for name, _, width in seen}
+        by_branch = {branch: widths[name] for branch, name in self.branches().items()}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            return self.make(widths).to(self._device)
+            return self.make(by_branch).to(self._device)
 
     def _rows(self, features: Mapping[str, FeatureBatch]) -> dict[str, Rows]:
         return {

@@ -10,8 +10,7 @@ import xgboost
 from numpy.typing import NDArray
 
 from pruner.costmodel.prior import check_prior, prior_scores
-from pruner.costmodel.shapes import Shape, check_shapes, shapes_of
-from pruner.costmodel.verifier import TrainingSet, Verifier, check_model
+from pruner.costmodel.verifier import TrainingSet, Verifier, check_layout, check_model, layout
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureBatch
 from pruner.features.symbols import SymbolFeatures
@@ -69,7 +68,7 @@ class XGBVerifier(Verifier):
         self._learning_rate = learning_rate
         self._booster: xgboost.Booster | None = None
         # Name, version and width of the batches it was fitted on.
-        self._seen: list[Shape] = []
+        self._seen: list[list[Any]] = []
         # What the trees see: constant columns cannot split anything and only cost time.
         self._columns = np.zeros(0, dtype=np.int64)
 
@@ -96,7 +95,7 @@ class XGBVerifier(Verifier):
             nthread=1,
         )
         self._booster = xgboost.train(self._parameters(), data, num_boost_round=self._trees)
-        self._seen = shapes_of(training_set.features[name] for name in self.features)
+        self._seen = layout(training_set.features, self.features)
         self._columns = columns
 
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
@@ -104,7 +103,7 @@ class XGBVerifier(Verifier):
         batch = features[self.features[0]]
         if self._booster is None or not len(batch):
             return np.zeros(len(batch))
-        check_shapes(self._seen, shapes_of(features[name] for name in self.features))
+        check_layout(self._seen, features)
         rows = np.ascontiguousarray(_candidate_rows(batch)[:, self._columns])
         scores = self._booster.inplace_predict(rows, base_margin=self._expected(features))
         return np.asarray(scores, dtype=np.float64)
@@ -116,7 +115,7 @@ class XGBVerifier(Verifier):
             "model": "xgb",
             "features": list(self.features),
             "prior": self._prior,
-            "seen": [list(shape) for shape in self._seen],
+            "seen": self._seen,
             "columns": self._columns,
             "trees": np.frombuffer(bytes(raw), dtype=np.uint8),
         }
@@ -136,7 +135,7 @@ class XGBVerifier(Verifier):
             booster = xgboost.Booster({"nthread": 1})
             booster.load_model(bytearray(raw))
         self._booster = booster
-        self._seen = [(str(name), int(version), int(width)) for name, version, width in state["seen"]]
+        self._seen = [[str(name), int(version), int(width)] for name, version, width in state["seen"]]
         self._columns = np.asarray(state["columns"], dtype=np.int64)
 
     def _expected(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float32]:

@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 from omegaconf import OmegaConf
 
-from pruner.config import CONF, groups, instantiate
+from pruner.config import compose, groups, instantiate
 from pruner.testing import VerifierSuite
 
 
 def made(name, **settings):
-    chosen = OmegaConf.load(CONF / "verifier" / f"{name}.yaml")
+    chosen = compose(["workload=GMM/0", f"verifier={name}"]).verifier
     return instantiate(OmegaConf.merge(chosen, settings), seed=0)
 
 
