@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -51,7 +52,8 @@ class NeuralVerifier(Verifier):
         fit_seconds: no epoch begins after so many.
         prior: weight of the draft's predicted seconds that the network corrects; 0 = the network alone.
         normaliser: `standard` or `maximum`, see normaliser.Normaliser.
-        device: cpu or cuda, where it is trained and asked.
+        device: cpu or cuda, where it is trained and asked. threads: of PyTorch meanwhile; on a few hundred
+            records a second one gains little, and costs much where the core is busy.
         resume: a file that keeps a training's state, from which the same training goes on after a cut.
         seed: of the first weights and of the order in training.
     """
@@ -70,10 +72,11 @@ class NeuralVerifier(Verifier):
         prior: float = 4.0,
         normaliser: str = "standard",
         device: str = "cpu",
+        threads: int = 1,
         resume: str | None = None,
         seed: int = 0,
     ) -> None:
-        whole(1, epochs=epochs)
+        whole(1, epochs=epochs, threads=threads)
         if visits is not None:
             whole(1, visits=visits)
         positive(rate=rate, fit_seconds=fit_seconds)
@@ -85,6 +88,7 @@ class NeuralVerifier(Verifier):
         self._prior = prior
         self._form = normaliser
         self._device = _device(device)
+        self._threads = threads
         self._resume = resume
         self._seed = seed
         self._network: Network | None = None
@@ -123,15 +127,16 @@ class NeuralVerifier(Verifier):
             self._expected(training_set.features),
             training_set.group,
         )
-        self.trained = train(
-            network,
-            examples,
-            self._loss,
-            self._schedule,
-            np.random.default_rng(self._seed),
-            progress=self.progress,
-            resume=self._resumed(training_set),
-        )
+        with _threads(self._threads):
+            self.trained = train(
+                network,
+                examples,
+                self._loss,
+                self._schedule,
+                np.random.default_rng(self._seed),
+                progress=self.progress,
+                resume=self._resumed(training_set),
+            )
         self._network = network
 
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
@@ -142,7 +147,7 @@ class NeuralVerifier(Verifier):
         check_layout(self._seen, features)
         rows = self._rows(features)
         found = []
-        with torch.inference_mode():
+        with torch.inference_mode(), _threads(self._threads):
             for start in range(0, n, _BATCH):
                 part = torch.arange(start, min(start + _BATCH, n), device=self._device)
                 found.append(self._network({branch: own.take(part) for branch, own in rows.items()}))
@@ -248,6 +253,7 @@ class PaCMVerifier(NeuralVerifier):
         prior: float = 4.0,
         normaliser: str = "standard",
         device: str = "cpu",
+        threads: int = 1,
         resume: str | None = None,
         seed: int = 0,
     ) -> None:
@@ -269,6 +275,7 @@ class PaCMVerifier(NeuralVerifier):
             prior=prior,
             normaliser=normaliser,
             device=device,
+            threads=threads,
             resume=resume,
             seed=seed,
         )
@@ -308,6 +315,17 @@ _FORMS = {
     "paper": {"statement": "statement", "dataflow": "dataflow"},
     "code": {"statement": "statement_tagged", "dataflow": "dataflow_code"},
 }
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """PyTorch uses so many threads in the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _device(name: str) -> torch.device:
