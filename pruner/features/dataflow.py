@@ -4,7 +4,6 @@ reduction, 23 numbers each."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,29 +13,15 @@ from pruner.analyzer.device import Device
 from pruner.features import released
 from pruner.features.accesses import Lines, Reuse, Trail, Visit, lines, reuse, visits
 from pruner.features.batch import FeatureBatch, FeatureExtractor
-from pruner.features.movements import Pattern, find_pattern
+from pruner.features.movements import Movement, Pattern, find_pattern
 from pruner.features.nests import nests
 from pruner.features.stores import Lowered, lower
 from pruner.search.candidate import Candidate
-from pruner.search.nest import Buffer, Nest, Statement, product
+from pruner.search.nest import Buffer, Nest, product
 from pruner.search.population import Population
 from pruner.search.scopes import is_thread
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Movement:
-    """One row: what a statement does with a buffer. initial: the statement's initialisation does it."""
-
-    row: str
-    statement: Statement
-    buffer: Buffer
-    initial: bool = False
-
-    def done_by(self, visit: Visit) -> bool:
-        """Whether the visited store does it."""
-        return visit.store.statement is self.statement and visit.store.constant == self.initial
 
 
 class DataflowFeatures(FeatureExtractor):
@@ -54,7 +39,8 @@ class DataflowFeatures(FeatureExtractor):
     - `allocated` is 0 for the function's arguments.
     - `unique_bytes`, `unique_lines` and `reuse_distance_bytes` count what is touched. TVM's extractor binds
       every loop to zero before it binds it to its range, and its analyzer remembers that in remainders: it
-      takes `i % 8` for 0, so that most fused loops seem to touch less than they do.
+      takes `i % 8` for 0, so that most fused loops seem to touch less than they do. It also counts what the
+      last turn of a fetch would touch beyond its tile.
     - TVM reads strides off an index as it was simplified, which for the floor divisions of a fetch may name
       another dimension.
     - Reductions across threads are taken without the partial results that TVM adds, and buffers of a grouped
@@ -101,7 +87,7 @@ class DataflowFeatures(FeatureExtractor):
                 for row, numbers in self._rows(nest, pattern):
                     values[rows, self.movements.index(row)] = numbers.T
         offsets = length * np.arange(n + 1, dtype=np.int64)
-        return FeatureBatch(values.reshape(n * length, -1), offsets, self.name, self.version)
+        return FeatureBatch(values.reshape(n * length, len(self.columns)), offsets, self.name, self.version)
 
     def _rows(self, nest: Nest, pattern: Pattern) -> Iterator[tuple[str, Floats]]:
         """The rows that the nest has, by name: `columns x m` numbers."""
@@ -109,8 +95,8 @@ class DataflowFeatures(FeatureExtractor):
         trail = Trail(nest.rows)
         for visit in self._visits(lowered):
             own = self._follow(visit, trail)
-            for movement in _movements(pattern):
-                if movement.row in self.movements and movement.done_by(visit):
+            for movement in pattern.movements():
+                if movement.row in self.movements and _does(visit, movement):
                     yield movement.row, self._numbers(lowered, pattern, visit, movement.buffer, own)
 
     def _lower(self, nest: Nest, pattern: Pattern) -> Lowered:
@@ -202,19 +188,8 @@ PLACES = ("global", "shared", "local")
 WAYS = ((True, False), (False, True), (True, True))
 
 
-def _movements(pattern: Pattern) -> Iterator[Movement]:
-    compute = pattern.compute
-    if pattern.initial is not None:
-        yield Movement("initialise", pattern.initial, pattern.accumulator, initial=True)
-    yield Movement("accumulate", compute, pattern.accumulator)
-    for letter, operand in zip("ab", pattern.operands, strict=False):
-        if operand.staging is not None and operand.source is not None:
-            yield Movement(f"read_{letter}", operand.staging, operand.source)
-            yield Movement(f"stage_{letter}", operand.staging, operand.buffer)
-        yield Movement(f"staged_{letter}", compute, operand.buffer)
-    if pattern.write_back is not None and pattern.output is not None:
-        yield Movement("read_accumulator", pattern.write_back, pattern.accumulator)
-        yield Movement("write_output", pattern.write_back, pattern.output)
+def _does(visit: Visit, movement: Movement) -> bool:
+    return visit.store.statement is movement.statement and visit.store.constant == movement.initial
 
 
 def _place(lowered: Lowered, pattern: Pattern, buffer: Buffer) -> str:

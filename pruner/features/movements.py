@@ -8,7 +8,7 @@ say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,16 @@ from pruner.search.nest import Access, Buffer, Nest, Statement
 
 # How many operands the pattern follows.
 OPERANDS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Movement:
+    """What a statement does with a buffer, by the name of its row. initial: its initialisation does it."""
+
+    row: str
+    statement: Statement
+    buffer: Buffer
+    initial: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +56,20 @@ class Pattern:
     operands: tuple[Operand, ...]
     write_back: Statement | None
     output: Buffer | None
+
+    def movements(self) -> Iterator[Movement]:
+        """The movements that the program has."""
+        if self.initial is not None:
+            yield Movement("initialise", self.initial, self.accumulator, initial=True)
+        yield Movement("accumulate", self.compute, self.accumulator)
+        for letter, operand in zip("ab", self.operands, strict=False):
+            if operand.staging is not None and operand.source is not None:
+                yield Movement(f"read_{letter}", operand.staging, operand.source)
+                yield Movement(f"stage_{letter}", operand.staging, operand.buffer)
+            yield Movement(f"staged_{letter}", self.compute, operand.buffer)
+        if self.write_back is not None and self.output is not None:
+            yield Movement("read_accumulator", self.write_back, self.accumulator)
+            yield Movement("write_output", self.write_back, self.output)
 
 
 def find_pattern(nest: Nest) -> Pattern | None:

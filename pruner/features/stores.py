@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.codegen import rewrite
 from pruner.analyzer.statements import batches
-from pruner.features.indices import settled, substituted
+from pruner.features.indices import substituted
 from pruner.search.members import Place, accesses, places
 from pruner.search.nest import Access, Buffer, Extent, Floor, Linear, Loop, Nest, Statement
 from pruner.search.scopes import is_thread, shared_by
@@ -133,13 +133,12 @@ class _Kernel:
         own = [
             (loop, row) for loop, row in zip(statement.loops, fused, strict=True) if not is_thread(loop.kind)
         ]
-        fetched: Loop | None = None
         if not (isinstance(statement.fetch, int) and statement.fetch == 0):
             fetched, _ = own.pop()
             split, values[fetched] = self._fetch(fetched.extent, statement.fetch)
             own += [(loop, np.zeros(self._m, dtype=bool)) for loop in split]
         updates = statement.has_init or bool(statement.reduces)
-        return self._finished(statement, own, _touches(statement, values, updates, fetched))
+        return self._finished(statement, own, _touches(statement, values, updates))
 
     def initialisation(self, statement: Statement, fused: Bools, first: int) -> Store:
         """The store of the first value: it stands before the loop at level `first`, and of the loops from
@@ -164,18 +163,23 @@ class _Kernel:
     def _fetch(self, extent: Extent, asked: Extent) -> tuple[list[Loop], Linear]:
         """The loops of a cooperative fetch, and the fused loop's value by them."""
         thread = next((loop for kind, loop in self._bound.items() if kind.startswith("threadIdx")), None)
-        threads: Extent = 1 if thread is None else thread.extent
+        length, width, threads = (
+            np.broadcast_to(np.asarray(number, dtype=np.int64), self._m)
+            for number in (extent, asked, 1 if thread is None else thread.extent)
+        )
         # Lanes that do not divide what is fetched become one (TVM's RewriteCooperativeFetch).
-        lanes = np.where(np.asarray(extent) % np.maximum(asked, 1) == 0, np.maximum(asked, 1), 1)
-        turns = -(-np.asarray(extent) // (threads * lanes))
+        lanes = np.where(length % np.maximum(width, 1) == 0, np.maximum(width, 1), 1)
+        turns = -(-length // (threads * lanes))
         turn, lane = Loop(turns, name="turn"), Loop(lanes, name="lane")
         terms: dict[Loop | Floor, Extent] = {turn: threads * lanes, lane: 1}
-        if thread is None:
-            return [turn, lane], Linear(terms)
-        if self._again:
+        inner = [lane]
+        if thread is not None and self._again:
             thread = Loop(thread.extent, thread.kind, thread.name)
-        terms[thread] = lanes
-        return [turn, *([thread] if self._again else []), lane], Linear(terms)
+            inner = [thread, lane]
+        if thread is not None:
+            terms[thread] = lanes
+        # The last turn fetches no more than there is.
+        return [turn, *inner], Linear({Floor(Linear(terms), length, remainder=True): 1})
 
     def _finished(
         self,
@@ -208,14 +212,8 @@ class _Kernel:
         )
 
 
-def _touches(
-    statement: Statement, values: Mapping[Loop, Linear], updates: bool, fetched: Loop | None = None
-) -> list[Touch]:
-    """By buffer, in the order of the reads, the written ones last. fetched: the loop that is split."""
-
-    def lowered(form: Linear) -> Linear:
-        return substituted(form if fetched is None else settled(form, fetched), values)
-
+def _touches(statement: Statement, values: Mapping[Loop, Linear], updates: bool) -> list[Touch]:
+    """By buffer, in the order of the reads, the written ones last."""
     written = [access.buffer for access in statement.writes]
     found: dict[Buffer, list[Access]] = {}
     for read in statement.reads:
@@ -227,7 +225,7 @@ def _touches(
     return [
         Touch(
             buffer,
-            tuple([tuple([lowered(form) for form in access.index]) for access in touching]),
+            tuple([tuple([substituted(form, values) for form in access.index]) for access in touching]),
             written=buffer in written,
             read=buffer not in written or updates or buffer in read_back,
         )
