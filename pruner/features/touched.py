@@ -46,7 +46,7 @@ def runs(store: Store) -> Runs:
 class Reached:
     """What a store's accesses reach of one buffer, by level of its loops.
 
-    elements: `depth x m`, elements of the box that is touched while the loops from a level inwards run.
+    elements: `(depth + 1) x m`, of the box that is touched while the loops from a level inwards run.
     widths: `dimensions x m`, that box for all loops. shape: `dimensions x m`, the buffer's.
     moves: `depth x m` bool, whether the loop moves the accessed element. strides: `depth x m`, elements from
         one turn of the loop to the next, in the innermost dimension that it moves, the least of all accesses.
@@ -85,16 +85,16 @@ def reached(store: Store, touch: Touch, memory: Memory | None) -> Reached:
 def _boxes(
     store: Store, indices: Sequence[Index], moving: Sequence[bool], dimensions: int
 ) -> tuple[Floats, Floats]:
-    """`depth x m` elements and `dimensions x m` widths of the box around all accesses."""
+    """`(depth + 1) x m` elements and `dimensions x m` widths of the box around all accesses."""
     depth, m = store.extents.shape
-    elements = np.ones((depth, m))
+    elements = np.ones((depth + 1, m))
     widths = np.ones((dimensions, m))
     for n in range(dimensions):
         spans = [_spans(store, index[n], moving) for index in indices]
         lows = [low for low, _ in spans]
         highs = [high for _, high in spans]
         span = np.maximum.reduce(highs) - np.minimum.reduce(lows) + 1.0
-        elements *= span
+        elements[:depth] *= span
         if depth:
             widths[n] = span[0]
     return elements, widths

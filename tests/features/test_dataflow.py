@@ -322,6 +322,22 @@ def test_of_three_operands_the_largest_two() -> None:
         )
 
 
+@pytest.mark.parametrize("target", ["llvm", "cuda"])
+def test_a_sum_of_everything_is_initialised_outside_all_loops(target: str) -> None:
+    a = te.placeholder((512,), name="a")
+    k = te.reduce_axis((0, 512), name="k")
+    total = te.compute((1,), lambda i: te.sum(a[k], axis=k), name="total")
+    space = Space.of(make_task(te.create_prim_func([a, total]), TARGETS[target], "total"))
+    values = extract(space.sample(50, np.random.default_rng(0)), target)
+    first = values[:, ROWS.index("initialise")]
+    assert np.isfinite(values).all()
+    assert first.any(axis=1).all()
+    # Sketches with partial sums set more of them.
+    assert first[:, COLUMNS.index("unique_bytes")].min() == pytest.approx(np.log2(1 + 4))
+    operations = values[:, ROWS.index("accumulate"), COLUMNS.index("operations")]
+    np.testing.assert_allclose(operations, np.log2(1 + 512), rtol=1e-6)
+
+
 def test_no_candidates_give_an_empty_batch() -> None:
     batch = DataflowFeatures(device=gpu_util.DEVICE).extract([])
     assert (len(batch), batch.values.shape, batch.name, batch.version) == (0, (0, 23), "dataflow", 1)
