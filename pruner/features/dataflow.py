@@ -35,7 +35,7 @@ class DataflowFeatures(FeatureExtractor):
     registers (an accumulator that does).
 
     The numbers are those of TVM's per-store extractor, which gives no row to an initialisation. These differ:
-    - `operations` counts integer arithmetic and tests on data too.
+    - `operations` counts integer arithmetic too, and all selections of an instance as one.
     - `allocated` is 0 for the function's arguments.
     - `unique_bytes`, `unique_lines` and `reuse_distance_bytes` count what is touched. TVM's extractor binds
       every loop to zero before it binds it to its range, and its analyzer remembers that in remainders: it

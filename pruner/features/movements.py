@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pruner.analyzer.symbols import arithmetic
 from pruner.search.members import accesses, places
 from pruner.search.nest import Access, Buffer, Nest, Statement
 
@@ -107,7 +108,7 @@ def find_pattern(nest: Nest) -> Pattern | None:
 def _operations(statement: Statement) -> float:
     """Operations of all instances, of the first candidate: a reduction has as many in all of them."""
     instances = float(np.ravel(statement.instances)[0])
-    return instances * max(1, sum(n for kind, n in statement.ops.items() if kind != "cast"))
+    return instances * max(1, arithmetic(statement.ops))
 
 
 def _inputs(compute: Statement) -> list[Buffer]:

@@ -43,8 +43,8 @@ class Store:
 
     loops: outside in. extents: `depth x m`. present: `depth x m` bool, whether the loop is there once those
         of one turn are dropped. joined: `depth x m` bool, whether it is fused into the loop outside of it.
-    touches: by buffer. constant: whether it stores a constant, as an initialisation does. operations: of one
-        instance, a padding test among them; conversions are none.
+    touches: by buffer. constant: whether it stores a constant, as an initialisation does. operations: those
+        of one instance.
     """
 
     statement: Statement
@@ -208,8 +208,15 @@ class _Kernel:
             joined,
             tuple(touches),
             constant or not (statement.reads or statement.ops),
-            0 if constant else sum(n for kind, n in statement.ops.items() if kind != "cast"),
+            0 if constant else operations(statement.ops),
         )
+
+
+def operations(ops: Mapping[str, int]) -> int:
+    """Operations of one instance of a statement. Conversions are none; however many selections there are, as
+    in a transform that spells out its matrix, they are one, a padding test."""
+    counted = sum(n for kind, n in ops.items() if kind not in ("cast", "select"))
+    return counted + min(1, ops.get("select", 0))
 
 
 def _touches(statement: Statement, values: Mapping[Loop, Linear], updates: bool) -> list[Touch]:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tvm import te
+from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -320,6 +320,27 @@ def test_of_three_operands_the_largest_two() -> None:
         assert values[:, ROWS.index(row), COLUMNS.index("unique_bytes")] == pytest.approx(
             np.log2(1 + 64 * 64 * 4), abs=0.1
         )
+
+
+def test_of_several_reductions_the_one_with_the_most_arithmetic() -> None:
+    """As in a winograd convolution: a transform with a matrix spelt out, and a product that takes longer."""
+    a = te.placeholder((64, 32), name="a")
+    b = te.placeholder((32, 256), name="b")
+    r, k = te.reduce_axis((0, 64), name="r"), te.reduce_axis((0, 32), name="k")
+
+    def entry(i: te.Var, j: te.Var) -> object:
+        return tirx.Select(i == j, tirx.Select(i < 9, 2.0, 3.0), tirx.Select(i < j, 0.5, -0.5))
+
+    packed = te.compute((64, 32), lambda i, j: te.sum(a[r, j] * entry(i, r), axis=r), name="packed")
+    c = te.compute((64, 256), lambda i, j: te.sum(packed[i, k] * b[k, j], axis=k), name="c")
+    space = Space.of(make_task(te.create_prim_func([a, b, c]), gpu_util.TARGET, "transformed"))
+    rows = space.sample(300, np.random.default_rng(0))
+    rows = rows[space.legal(rows)]
+    values = extract(rows)
+    assert len(rows)
+    assert values.any(axis=2).all()
+    operations = values[:, ROWS.index("accumulate"), COLUMNS.index("operations")]
+    np.testing.assert_allclose(operations, np.log2(1 + 2 * 64 * 256 * 32), rtol=1e-6)
 
 
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
