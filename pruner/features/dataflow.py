@@ -13,6 +13,7 @@ from pruner.analyzer.device import Device
 from pruner.features import released
 from pruner.features.accesses import Lines, Reuse, Trail, Visit, lines, reuse, visits
 from pruner.features.batch import FeatureBatch, FeatureExtractor
+from pruner.features.dataflow_columns import EXPLAINED
 from pruner.features.movements import Movement, Pattern, find_pattern
 from pruner.features.nests import nests
 from pruner.features.stores import Lowered, lower
@@ -58,17 +59,7 @@ class DataflowFeatures(FeatureExtractor):
         *("accumulate", "staged_a", "staged_b"),
         *("read_accumulator", "write_output"),
     )
-    columns = (
-        "operations",
-        *("global", "shared", "local"),
-        *("is_read", "is_write", "is_read_write"),
-        *("bytes", "unique_bytes", "lines", "unique_lines"),
-        *("reuse_in_loop", "reuse_in_sequence", "reuse_none"),
-        *("reuse_distance_iterations", "reuse_distance_bytes", "reuse_count"),
-        *("bytes_per_reuse", "unique_bytes_per_reuse", "lines_per_reuse", "unique_lines_per_reuse"),
-        *("stride", "allocated"),
-    )
-
+    columns = tuple(EXPLAINED)
     rows = len(movements)
 
     def __init__(self, *, device: Device) -> None:
@@ -77,6 +68,9 @@ class DataflowFeatures(FeatureExtractor):
     @property
     def inputs(self) -> Mapping[str, object]:
         return {}
+
+    def explain(self, column: str) -> str:
+        return EXPLAINED[column]
 
     def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
         n, length = len(candidates), len(self.movements)
