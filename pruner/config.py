@@ -9,6 +9,7 @@ import difflib
 import functools
 import inspect
 import itertools
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from pruner.errors import ConfigError
-from pruner.settings import check_types, whole
+from pruner.settings import accepted, check_types, whole
 
 CONF = Path(__file__).parent / "conf"
 
@@ -88,18 +89,21 @@ def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
     Raises ConfigError when the class cannot be imported or does not take the settings.
     """
     factory = imported(cfg)
-    takes = inspect.signature(factory.func).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
-        runtime = {name: value for name, value in runtime.items() if name in takes}
-    try:
-        inspect.signature(factory.func).bind(**{**factory.keywords, **runtime})
-    except TypeError as error:
-        accepted = ", ".join(
-            name for name in inspect.signature(factory.func).parameters if name not in ("args", "kwargs")
+    if unwritten := getattr(factory.func, "__abstractmethods__", None):
+        raise ConfigError(
+            f"{cfg['_target_']} lacks {', '.join(sorted(unwritten))}: its base class asks for it. Write it."
         )
+    names = accepted(factory.func)
+    if names is not None:
+        runtime = {name: value for name, value in runtime.items() if name in names}
+    takes = inspect.signature(factory.func)
+    try:
+        takes.bind(**{**factory.keywords, **runtime})
+    except TypeError as error:
+        listed = ", ".join(name for name in takes.parameters if name not in ("args", "kwargs"))
         raise ConfigError(
             f"{cfg['_target_']} cannot be made from its settings: {error}. "
-            f"It takes: {accepted or 'nothing'}; "
+            f"It takes: {listed or 'nothing'}; "
             f"it is given: {', '.join([*factory.keywords, *runtime]) or 'nothing'}."
         ) from error
     check_types(factory.func, factory.keywords)
@@ -203,10 +207,11 @@ def _unknown_option(error: MissingConfigException, config_dir: str | None) -> st
         return f"{' '.join(str(error).split(chr(10))[:1])} Accepted groups: {', '.join(known)}."
     options = sorted({*known[group], *(error.options or ())})
     where = f" (also looked in {config_dir})" if config_dir else ""
-    # Whoever gives a file's path learns the name that it has as an option.
+    # Whoever gives a file's path learns the name that it has as an option, and whoever gives a class how.
     name = Path(option).name.removesuffix(".yaml")
+    as_class = f"A class of your own: {group}=custom {group}._target_={name}. " if "." in name else ""
     return (
-        f"Unknown {group} '{option}'. Accepted: {', '.join(options)}{where}. "
+        f"Unknown {group} '{option}'. Accepted: {', '.join(options)}{where}. {as_class}"
         f"An option of your own: --config-dir DIR {group}={name} with DIR/{group}/{name}.yaml."
     )
 
@@ -263,8 +268,15 @@ def _unwrapped(error: Exception, cfg: Mapping[str, Any]) -> str:
     target = cfg.get("_target_", "???")
     if target == "???":
         return "A custom component needs its class: GROUP=custom GROUP._target_=package.Class."
+    module, _, name = str(target).rpartition(".")
+    if module in sys.modules:  # Python takes the class for a module that is not there
+        found = sys.modules[module]
+        reason = f"{getattr(found, '__file__', module)} has no {name}"
+        hint = did_you_mean(name, [one for one in vars(found) if one[0] != "_"])
+    else:
+        reason, hint = " ".join(str(cause).split()).rstrip("."), ""
     return (
-        f"Cannot load '{target}': {' '.join(str(cause).split())}. Expected the dotted path of a class "
+        f"Cannot load '{target}': {reason}.{hint} Expected the dotted path of a class "
         f"that can be imported from here (package.module.Class)."
     )
 
@@ -287,9 +299,15 @@ def _check(cfg: DictConfig) -> None:
     if minutes is not None and not (isinstance(minutes, (int, float)) and 0 < minutes < float("inf")):
         raise ConfigError(f"minutes={minutes} is not accepted: give a number above 0, or null for no limit.")
     for group in groups().keys() - {PRESETS}:
-        if not isinstance(cfg.get(group), DictConfig):
+        described = cfg.get(group)
+        if not isinstance(described, DictConfig):
             raise ConfigError(f"{group} needs an option: {group}=NAME, one of {', '.join(groups()[group])}.")
-        if OmegaConf.is_missing(cfg[group], "_target_"):
+        missing = OmegaConf.is_missing(described, "_target_")
+        if group != "device" and not (missing or "_target_" in described):
+            raise ConfigError(
+                f"the chosen {group} has no class: begin its file with `_target_: package.module.Class`."
+            )
+        if missing:
             raise ConfigError(
                 f"{group}=custom needs its class: {group}._target_=package.Class (and {group}.setting=value)."
             )

@@ -18,6 +18,19 @@ _PLAIN: dict[str, tuple[type, ...]] = {
 }
 
 
+def accepted(factory: Callable[..., Any]) -> set[str] | None:
+    """Names of what a class or function takes. Where the `__init__` of a class takes `**settings`, what the
+    next class takes counts too; None where the last one takes anything."""
+    owners = [one for one in getattr(factory, "__mro__", ()) if "__init__" in vars(one) and one is not object]
+    names: set[str] = set()
+    for takes in [vars(owner)["__init__"] for owner in owners] or [factory]:
+        given = inspect.signature(takes).parameters
+        names |= {name for name, parameter in given.items() if parameter.kind is not parameter.VAR_KEYWORD}
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in given.values()):
+            return names
+    return None
+
+
 def check_types(factory: Callable[..., Any], settings: Mapping[str, Any]) -> None:
     """Raises ConfigError for a setting that is not of the plain type its parameter is annotated with."""
     for name, parameter in inspect.signature(factory).parameters.items():

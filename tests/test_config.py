@@ -3,13 +3,17 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from pruner.analyzer.draft import DraftModel
 from pruner.config import PRESETS, compose, compose_sweep, groups, instantiate
+from pruner.costmodel.random import RandomVerifier
+from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError, DeviceError
+from pruner.features.batch import FeatureBatch
 from pruner.measure.clock import Clock
 
 W = "workload=C2D/1"
@@ -206,6 +210,60 @@ def test_a_setting_the_class_does_not_take():
         instantiate({"_target_": f"{__name__}.Component", "size": 1, "colour": "red"})
     with pytest.raises(ConfigError, match="size"):
         instantiate({"_target_": f"{__name__}.Component"})
+
+
+class Outer(RandomVerifier):
+    """Passes on what it does not know."""
+
+    def __init__(self, *, size: int = 1, **settings):
+        super().__init__(**settings)
+        self.size = size
+
+
+class Open:
+    def __init__(self, **settings):
+        self.settings = settings
+
+
+class Sealed(Open):
+    def __init__(self):
+        super().__init__()
+
+
+class Unwritten(Verifier):
+    def fit(self, training_set):
+        pass
+
+
+def test_what_a_class_does_not_take_is_left_out_however_it_passes_settings_on():
+    outer = instantiate({"_target_": f"{__name__}.Outer", "size": 2}, seed=5, device=None)
+    assert outer.size == 2
+    features = {"symbols": FeatureBatch(np.zeros((3, 1), np.float32), np.arange(4), "symbols", 1)}
+    np.testing.assert_array_equal(outer.predict(features), RandomVerifier(seed=5).predict(features))
+    assert instantiate({"_target_": f"{__name__}.Open", "a": 1}, seed=5).settings == {"a": 1, "seed": 5}
+    assert instantiate({"_target_": f"{__name__}.Sealed"}, seed=5).settings == {}
+
+
+def test_a_class_that_is_not_all_written():
+    with pytest.raises(ConfigError, match=r"Unwritten lacks load_state_dict, predict, state_dict"):
+        instantiate({"_target_": f"{__name__}.Unwritten"})
+
+
+def test_a_class_whose_name_is_misspelt():
+    with pytest.raises(ConfigError, match=r"test_config.py has no Otter. Did you mean Outer\?"):
+        instantiate({"_target_": f"{__name__}.Otter"})
+
+
+def test_a_class_in_place_of_an_option():
+    with pytest.raises(ConfigError, match=r"verifier=custom verifier._target_=mine.Linear"):
+        compose([W, "verifier=mine.Linear"])
+
+
+def test_a_file_without_a_class(tmp_path):
+    (tmp_path / "verifier").mkdir()
+    (tmp_path / "verifier" / "mine.yaml").write_text("size: 4\n")
+    with pytest.raises(ConfigError, match=r"the chosen verifier has no class.*_target_"):
+        compose([W, "verifier=mine"], str(tmp_path))
 
 
 def test_the_components_own_error_passes_through():
