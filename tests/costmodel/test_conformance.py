@@ -8,6 +8,10 @@ from omegaconf import OmegaConf
 from pruner.config import compose, groups, instantiate
 from pruner.testing import VerifierSuite
 
+# Every fit of these takes seconds.
+HEAVY = ("pacm", "pacm_paper", "tlp")
+LEARNING = sorted({*groups()["verifier"]} - {"custom", "random"})
+
 
 def made(name, **settings):
     chosen = compose(["workload=GMM/0", f"verifier={name}"]).verifier
@@ -15,7 +19,9 @@ def made(name, **settings):
 
 
 class TestVerifiers(VerifierSuite):
-    @pytest.fixture(params=sorted({*groups()["verifier"]} - {"custom", "random"}))
+    @pytest.fixture(
+        params=[pytest.param(name, marks=[pytest.mark.slow] * (name in HEAVY)) for name in LEARNING]
+    )
     def make(self, request):
         return partial(made, request.param)
 
