@@ -3,7 +3,9 @@
     python -m experiments.cost_model data=PATH device=NAME [verifiers=[xgb]] [split=task] [seed=[0,1,2]] ...
 
 Records are de-duplicated by trace; a program that was recorded several times has its mean latency. Every
-verifier trains on the same programs, failed ones too, and is scored on those of the rest that ran:
+verifier trains on the same programs and is scored on those of the rest that ran. As in TenSet, programs that
+failed do not train either: why one fails has little to do with how fast it would be. `failed=true` trains on
+them too, as slowest of all. The splits:
 
 - split=task: five folds of tasks, tasks that differ only around their main reduction in one fold;
 - split=within: a random half of every task's programs trains; split=time: the half that was measured first.
@@ -84,6 +86,7 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
         "device": device.name,
         "split": cfg.split,
         "train_fraction": cfg.train_fraction,
+        "train_failed": cfg.failed,
         "fit_seconds": cfg.fit_seconds,
         "seeds": list(cfg.seed),
         "skipped": found.skipped,
@@ -179,7 +182,8 @@ def _folds(cfg: DictConfig, pool: Pool, seed: int) -> list[Fold]:
     there is nothing to learn in one, or nothing to score in all."""
     found = []
     for number, fold in enumerate(folds(cfg.split, pool.programs, seed), 1):
-        train = share(fold.train, pool.programs.task, cfg.train_fraction, seed)
+        usable = fold.train if cfg.failed else fold.train[~np.isnan(pool.latency_s[fold.train])]
+        train = share(usable, pool.programs.task, cfg.train_fraction, seed)
         if not pool.training_set(train, ()).tells_apart:
             raise ConfigError(
                 f"split={cfg.split}: in the {len(train)} programs that fold {number} trains on no task has "

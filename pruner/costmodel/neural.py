@@ -82,6 +82,11 @@ class NeuralVerifier(Verifier):
         positive(rate=rate, fit_seconds=fit_seconds)
         check_prior(prior)
         check_form(normaliser)
+        if prior and loss in ("mse", "list_net"):
+            raise ConfigError(
+                f"verifier.loss={loss} fits scores to labels, which a prior is no part of: give "
+                "verifier.prior=0, or the loss lambda_rank or rank_net."
+            )
         self._loss = loss_of(loss)
         self._schedule = Schedule(epochs=epochs, visits=visits, rate=rate, seconds=fit_seconds, mixed=mixed)
         self._settings = {"loss": loss, "mixed": mixed, "prior": prior, "normaliser": normaliser}

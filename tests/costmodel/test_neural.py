@@ -191,6 +191,7 @@ def test_other_features_than_it_was_fitted_on_are_refused(make):
     ("settings", "named"),
     [
         ({"loss": "hinge"}, "verifier.loss=hinge"),
+        ({"loss": "mse"}, "verifier.prior=0"),
         ({"normaliser": "none"}, "verifier.normaliser=none"),
         ({"prior": -1.0}, "verifier.prior=-1"),
         ({"epochs": 0}, "epochs=0"),

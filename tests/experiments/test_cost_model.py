@@ -111,9 +111,10 @@ def test_figures_are_those_of_the_distinct_programs_that_ran(saved, made_up):
         assert row["weight"] == mine.weight
 
 
-def test_models_train_on_what_is_not_scored_failures_too_and_kin_stay_together(saved, made_up):
+@pytest.mark.parametrize("failed", [False, True])
+def test_models_train_on_what_is_not_scored_failures_if_asked_and_kin_stay_together(saved, made_up, failed):
     Constant.fits.clear()
-    found = run(saved, f"verifiers={HERE}.Constant", "split=task", "seed=0")
+    found = run(saved, f"verifiers={HERE}.Constant", "split=task", "seed=0", f"failed={failed}")
     folds = [set(unit["scores"]) for unit in found["units"]]
     assert sorted(map(sorted, folds)) == [["GMM/0"], ["conv", "conv_relu"], ["wide"]]
     names = ["conv", "conv_relu", "GMM/0", "wide"]
@@ -127,13 +128,15 @@ def test_models_train_on_what_is_not_scored_failures_too_and_kin_stay_together(s
             again = dataset.latency_s[22:]
             latency[[1, 2]] = [a if np.isnan(b) else b for a, b in zip(again, latency[[1, 2]], strict=True)]
             expected = np.where(np.isnan(latency), 0.0, np.nanmin(latency) / latency)
-            assert training.labels[mine] == pytest.approx(expected)
-            assert (training.order[mine] - training.order[mine][0]).tolist() == list(range(22))
+            trained = np.flatnonzero((expected > 0) | failed)
+            assert training.labels[mine] == pytest.approx(expected[trained])
+            assert np.diff(training.order[mine]).tolist() == np.diff(trained).tolist()
 
 
 def test_a_share_of_the_records_trains(saved):
     Constant.fits.clear()
-    found = run(saved, f"verifiers={HERE}.Constant", "split=within", "seed=0", "train_fraction=0.25")
+    settings = ("split=within", "seed=0", "train_fraction=0.25", "failed=true")
+    found = run(saved, f"verifiers={HERE}.Constant", *settings)
     [training] = Constant.fits
     assert np.bincount(training.group).tolist() == [3, 3, 3, 3]  # of eleven each
     assert found["units"][0]["trained"] == 12
