@@ -62,7 +62,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
 def _without(value: Any, name: str, tensors: dict[str, NDArray[Any]]) -> Any:
     """The value with arrays replaced by their names."""
     if isinstance(value, np.ndarray):
-        tensors[name] = np.ascontiguousarray(value)
+        tensors[name] = np.asarray(value, order="C")  # ascontiguousarray makes a number a vector
         return {_TENSOR: name}
     if isinstance(value, Mapping):
         return {str(key): _without(item, f"{name}/{key}", tensors) for key, item in value.items()}

@@ -193,6 +193,13 @@ class NeuralVerifier(Verifier):
                     f"the checkpoint's weights are not those of {self.model}: {name} has the shape "
                     f"{given.get(name)}, needed is {expected.get(name)}. Choose another checkpoint."
                 )
+        for name, _, width in seen:
+            shapes = {np.shape(array) for array in state["normalisers"].get(name, {}).values()}
+            if name in self.branches().values() and shapes != {(width,)}:
+                raise ConfigError(
+                    f"the checkpoint's normaliser of {name} has the shapes {sorted(shapes)}, needed is "
+                    f"{(width,)}. Choose another checkpoint."
+                )
         network.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in state["weights"].items()})
         self._network, self._seen = network.eval(), seen
         self._normalisers = {

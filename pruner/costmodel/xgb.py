@@ -129,14 +129,23 @@ class XGBVerifier(Verifier):
                 f"{', '.join(ours[0])} and {ours[1]}: set verifier.features={theirs[0][0]} and "
                 f"verifier.prior={theirs[1]}"
             )
+        seen: list[list[Any]] = [[str(n), int(version), int(width)] for n, version, width in state["seen"]]
+        columns = np.asarray(state["columns"], dtype=np.int64)
+        # Of the sum and of the heaviest row.
+        there = 2 * seen[0][2] if seen else 0
+        if columns.ndim != 1 or (columns < 0).any() or (columns >= there).any():
+            raise ConfigError(
+                f"the checkpoint's trees see column {columns.max(initial=0)} and others of {there}: choose "
+                "another checkpoint"
+            )
         raw = bytes(np.asarray(state["trees"], dtype=np.uint8))
         booster = None
         if raw:
             booster = xgboost.Booster({"nthread": 1})
             booster.load_model(bytearray(raw))
         self._booster = booster
-        self._seen = [[str(name), int(version), int(width)] for name, version, width in state["seen"]]
-        self._columns = np.asarray(state["columns"], dtype=np.int64)
+        self._seen = seen
+        self._columns = columns
 
     def _expected(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float32]:
         """float32[n]: the score before any tree."""

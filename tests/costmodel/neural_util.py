@@ -4,6 +4,7 @@ import numpy as np
 
 from pruner.costmodel.verifier import TrainingSet
 from pruner.features.batch import FeatureBatch
+from pruner.features.make import EXTRACTORS
 from pruner.features.statement import StatementFeatures
 from pruner.features.symbols import SymbolFeatures
 
@@ -21,7 +22,9 @@ def features(n, seed=0):
         values = rng.random((counts.sum(), width), dtype=np.float32)
         values[:, 16:] = 0
         values[:, :4] = np.repeat(work / counts, counts)[:, None]
-        found[name] = FeatureBatch(values, np.concatenate([[0], np.cumsum(counts)]), name, 1)
+        found[name] = FeatureBatch(
+            values, np.concatenate([[0], np.cumsum(counts)]), name, EXTRACTORS[name].version
+        )
     symbols = np.zeros((n, len(SymbolFeatures.columns)), dtype=np.float32)
     symbols[:, SymbolFeatures.columns.index("seconds")] = rng.random(n)
     found["symbols"] = FeatureBatch(symbols, np.arange(n + 1), "symbols", SymbolFeatures.version)

@@ -39,6 +39,20 @@ def test_the_header_is_json_in_a_safetensors_file(tmp_path):
     assert content[8 + length :] == np.arange(3, dtype=np.float32).tobytes()
 
 
+def test_arrays_keep_their_shapes(tmp_path):
+    path = tmp_path / "a.safetensors"
+    arrays = {
+        "number": np.array(3, dtype=np.int64),
+        "none": np.zeros((0, 2)),
+        "turned": np.arange(6.0).reshape(2, 3).T,
+    }
+    save_checkpoint(path, arrays, {})
+    state, _ = load_checkpoint(path)
+    for name, array in arrays.items():
+        assert (state[name].shape, state[name].dtype) == (array.shape, array.dtype)
+        assert (state[name] == array).all()
+
+
 def test_every_truncation_is_refused(tmp_path):
     path = tmp_path / "a.safetensors"
     save_checkpoint(path, {"model": "x", "w": np.arange(30, dtype=np.float32)}, MADE)

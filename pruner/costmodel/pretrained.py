@@ -1,0 +1,81 @@
+"""A verifier made from its checkpoint alone."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from pruner.costmodel.checkpoint import load_checkpoint
+from pruner.costmodel.verifier import Verifier
+from pruner.errors import ConfigError
+from pruner.features.make import EXTRACTORS
+from pruner.settings import check_types
+
+# The models that a header may name: a file chooses among these and brings no code.
+_MODELS = {
+    "pacm": ("pruner.costmodel.neural", "PaCMVerifier"),
+    "tenset_mlp": ("pruner.costmodel.neural", "TenSetMLPVerifier"),
+    "tlp": ("pruner.costmodel.neural", "TLPVerifier"),
+    "xgb": ("pruner.costmodel.xgb", "XGBVerifier"),
+}
+
+
+def load_verifier(path: str | os.PathLike[str]) -> tuple[Verifier, dict[str, Any]]:
+    """The verifier that a checkpoint's header describes, with its state, and the header's `made`, of which
+    `verifier` holds the settings.
+
+    Raises ConfigError, naming the file, for one that cannot be read, for a model of another package, for
+    settings or a state that do not suit the model, and for features of another version than this release's.
+    """
+    state, made = load_checkpoint(path)
+    try:
+        verifier = _made(state.get("model"), made.get("verifier"))
+        verifier.load_state_dict(state)
+        _check_features(state["seen"])
+    except ConfigError as error:
+        raise ConfigError(f"{os.fspath(path)}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # of a state that others have written
+        raise ConfigError(
+            f"{os.fspath(path)}: the state is none of a {state.get('model')} ({error!r}): choose another "
+            "checkpoint."
+        ) from error
+    return verifier, made
+
+
+def _made(model: object, settings: object) -> Verifier:
+    if model not in _MODELS:
+        raise ConfigError(
+            f"it holds {model or 'no known model'}; {', '.join(_MODELS)} can be made from a header. Make the "
+            "verifier yourself, and give it the state with load_state_dict."
+        )
+    if not isinstance(settings, Mapping):
+        raise ConfigError("its header has no settings of the verifier: make it with experiments.pretrain.")
+    module, name = _MODELS[str(model)]
+    kind = getattr(import_module(module), name)
+    try:
+        inspect.signature(kind).bind(**settings)
+    except TypeError as error:
+        raise ConfigError(
+            f"its settings are not those of {model} ({error}): make it again with this release."
+        ) from error
+    check_types(kind, settings)
+    verifier = kind(**settings)
+    assert isinstance(verifier, Verifier)
+    return verifier
+
+
+def _check_features(seen: object) -> None:
+    """Raises ConfigError for the first feature, `[name, version, columns]`, that this release has otherwise;
+    `seen` is empty when nothing was fitted."""
+    assert isinstance(seen, list)
+    for name, version, columns in seen:
+        ours = EXTRACTORS.get(name)
+        own = (getattr(ours, "version", version), len(getattr(ours, "columns", range(columns))))
+        if own != (version, columns):
+            raise ConfigError(
+                f"it was fitted on {name} version {version} of {columns} columns; this release has version "
+                f"{own[0]} of {own[1]}. Make it again with this release."
+            )

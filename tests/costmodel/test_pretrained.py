@@ -1,0 +1,116 @@
+"""A verifier from its checkpoint alone; files that do not fit are refused, each by what is wrong with it."""
+
+import numpy as np
+import pytest
+
+from pruner.costmodel.checkpoint import save_checkpoint
+from pruner.costmodel.neural import PaCMVerifier, TenSetMLPVerifier, TLPVerifier
+from pruner.costmodel.pretrained import load_verifier
+from pruner.costmodel.random import RandomVerifier
+from pruner.costmodel.xgb import XGBVerifier
+from pruner.errors import ConfigError
+from tests.costmodel.neural_util import features, training_set
+
+MODELS = [
+    (PaCMVerifier, {"dataflow": False, "prior": 0.0, "normaliser": "maximum"}),
+    (PaCMVerifier, {"loss": "rank_net"}),
+    (TenSetMLPVerifier, {"mixed": True}),
+    (TLPVerifier, {}),
+    (XGBVerifier, {"features": "statement", "prior": 1.5, "objective": "rank:ndcg"}),
+]
+
+
+def saved(path, kind=XGBVerifier, settings=None, *, made=None, changed=None):
+    """A checkpoint of a fitted verifier, with parts of its state replaced; and the verifier."""
+    settings = settings or {}
+    verifier = kind(**settings, **({} if kind is XGBVerifier else {"epochs": 1}))
+    verifier.fit(training_set())
+    made = {"verifier": settings} if made is None else made
+    save_checkpoint(path, {**verifier.state_dict(), **(changed or {})}, made)
+    return verifier
+
+
+@pytest.mark.parametrize(("kind", "settings"), MODELS)
+def test_it_scores_as_the_one_that_was_saved(tmp_path, kind, settings):
+    path = tmp_path / "a.safetensors"
+    verifier = saved(path, kind, settings)
+    found, made = load_verifier(path)
+    assert type(found) is kind
+    assert found.features == verifier.features
+    assert made == {"verifier": settings}
+    unseen = features(30, 1)[0]
+    assert np.ptp(found.predict(unseen)) > 0
+    assert (found.predict(unseen) == verifier.predict(unseen)).all()
+
+
+def test_weights_in_half_precision_do(tmp_path):
+    path = tmp_path / "a.safetensors"
+    verifier = saved(path, TenSetMLPVerifier)
+    state = verifier.state_dict()
+    half = {name: array.astype(np.float16) for name, array in state["weights"].items()}
+    save_checkpoint(path, {**state, "weights": half}, {"verifier": {}})
+    unseen = features(30, 1)[0]
+    scores = load_verifier(path)[0].predict(unseen)
+    assert scores == pytest.approx(verifier.predict(unseen), abs=0.02)
+    assert (scores != verifier.predict(unseen)).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"_target_": "os.system", "command": "true"}, "settings are not those of xgb"),
+        ({"deep": 3}, "settings are not those of xgb"),
+        ({"depth": {"_target_": "os.getcwd"}}, "depth="),
+        ({"depth": "deep"}, "depth=deep is not accepted"),
+        ({"prior": 2.0}, "prior 4.0, this verifier symbols and 2.0"),
+        (None, "has no settings of the verifier"),
+    ],
+)
+def test_settings_of_another_model_are_refused(tmp_path, settings, message):
+    path = tmp_path / "a.safetensors"
+    saved(path, made={} if settings is None else {"verifier": settings})
+    with pytest.raises(ConfigError, match=f"a.safetensors: .*{message}"):
+        load_verifier(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "message"),
+    [
+        (XGBVerifier, {"model": "pacm"}, "has features symbols|the state is none of a pacm"),
+        (XGBVerifier, {"model": "mine.Verifier"}, "holds mine.Verifier; pacm, tenset_mlp"),
+        (XGBVerifier, {"model": None}, "holds no known model"),
+        (XGBVerifier, {"trees": np.arange(9, dtype=np.uint8)}, "the state is none of a xgb"),
+        (XGBVerifier, {"columns": np.array([3, 9999])}, "see column 9999"),
+        (XGBVerifier, {"seen": [["symbols", 1, 96]]}, "fitted on symbols version 1 of 96 columns; this rel"),
+        (TenSetMLPVerifier, {"seen": [["statement", 1, 9], ["symbols", 3, 96]]}, "has the shape"),
+        (TenSetMLPVerifier, {"weights": {"a": np.zeros(3)}}, "a has the shape"),
+        (TenSetMLPVerifier, {"normalisers": {}}, "normaliser of statement has the shapes"),
+        (
+            TenSetMLPVerifier,
+            {"normalisers": {"statement": {"shift": np.zeros(3), "scale": np.ones(3)}}},
+            r"normaliser of statement has the shapes \[\(3,\)\]",
+        ),
+        (TenSetMLPVerifier, {"features": ["symbols"]}, "the checkpoint sees symbols"),
+        (TenSetMLPVerifier, {"settings": {}}, "the state is none of a tenset_mlp"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(tmp_path, kind, changed, message):
+    path = tmp_path / "a.safetensors"
+    saved(path, kind, changed=changed)
+    with pytest.raises(ConfigError, match=f"a.safetensors: .*({message})"):
+        load_verifier(path)
+
+
+def test_a_file_that_was_cut_short_is_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    saved(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ConfigError, match=r"a.safetensors is no checkpoint"):
+        load_verifier(path)
+
+
+def test_a_model_that_learns_nothing_has_no_checkpoint(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_checkpoint(path, {"model": RandomVerifier().state_dict()["model"]}, {"verifier": {}})
+    with pytest.raises(ConfigError, match="holds random"):
+        load_verifier(path)
