@@ -10,6 +10,9 @@ them too, as slowest of all. The splits:
 - split=task: five folds of tasks, tasks that differ only around their main reduction in one fold;
 - split=within: a random half of every task's programs trains; split=time: the half that was measured first.
 
+`checkpoints=[NAME,PATH]` scores pre-trained models beside them as they are, none on a task that it was
+trained on.
+
 Top-k is TenSet's (see experiments/ranking.py), `random` beside it the exact expectation of a random order.
 `--multirun train_fraction=0.05,0.1,0.25,0.5,1.0` makes a folder a share of the training programs, and a
 learning curve of them. A fitted model's predictions are kept in `blocks=`, so that a study that was cut off
@@ -26,7 +29,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from experiments import output, settings
-from experiments.cost_model_report import described, picture, report, said
+from experiments.cost_model_report import picture, report, said
 from experiments.cost_model_rows import (
     Result,
     against,
@@ -39,20 +42,16 @@ from experiments.cost_model_rows import (
     unit_rows,
 )
 from experiments.entries import RANDOM, Entry
+from experiments.featured import featured
 from experiments.pool import Pool
-from experiments.programs import TaskPrograms, task_programs
+from experiments.pretrained import Pretrained
 from experiments.recorded import Reading, by_task, check_one_machine
 from experiments.splits import SPLITS, Fold, folds, share, validation
 from experiments.units import Maker, Unit
-from pruner.analyzer.calibrate import cache_folder
 from pruner.analyzer.device import Device
 from pruner.config import compose
 from pruner.errors import ConfigError
-from pruner.features.batch import FeatureExtractor
-from pruner.features.cache import CachedExtractor
-from pruner.features.make import make_extractors
 from pruner.files import alone_in
-from pruner.records.dataset import Dataset
 from pruner.records.read import read
 from pruner.settings import positive, whole
 
@@ -68,17 +67,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def study(cfg: DictConfig, words: Sequence[str]) -> None:
     """Reads the records, fits and scores, writes the files. words: the settings as they were given."""
     entries = _entries(cfg)
+    frozen = [Pretrained.of(given) for given in cfg.checkpoints]
     device = Device.of(compose(["workload=GMM/0", f"device={cfg.device}"]).device)
     made = output.origin(STUDY, words)
     dataset, found = read(cfg.data, progress=Reading(_say))
     _say(found.summary())
-    pool, left_out = _pool(cfg, by_task(dataset, cfg.recorded, cfg.tasks), device, entries)
+    tasks = by_task(dataset, cfg.recorded, cfg.tasks)
+    check_one_machine(tasks, "the records")
+    for one in frozen:
+        one.check_unseen([records.tasks[0] for records in tasks if (records.failure == "").any()])
+    names = set().union(*(one.features for one in entries), *(one.features for one in frozen))
+    found_tasks, left_out = featured(tasks, device, names, cfg.cache, _say)
+    pool = Pool(found_tasks)
     splits = {seed: _folds(cfg, pool, seed) for seed in cfg.seed}
     folder = Path(cfg.blocks or cfg.work_dir)
     settings.make_folder("blocks", folder)
     maker = Maker(pool, folder, cfg.fit_seconds, made["versions"], made["commit"], _say)
     with alone_in(folder):
-        everything, units = _run(maker, entries, splits, cfg.split)
+        everything, units = _run(maker, entries, frozen, splits, cfg.split)
     unscored = [task.name for task in pool.tasks if task not in [one.task for one in everything]]
     by_group = figures(everything)
     document = {
@@ -112,11 +118,18 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
 
 
 def _run(
-    maker: Maker, entries: Sequence[Entry], splits: Mapping[int, Sequence[Fold]], split: str
+    maker: Maker,
+    entries: Sequence[Entry],
+    frozen: Sequence[Pretrained],
+    splits: Mapping[int, Sequence[Fold]],
+    split: str,
 ) -> tuple[list[Result], dict[str, dict[int, list[Unit]]]]:
-    """Fits and scores: a seed after the other, each with every verifier, each on every fold."""
+    """Fits and scores: a seed after the other, each with every verifier and checkpoint, each on every
+    fold."""
     found: list[Result] = []
-    units: dict[str, dict[int, list[Unit]]] = {entry.label: {} for entry in entries}
+    units: dict[str, dict[int, list[Unit]]] = {
+        label: {} for label in [*(one.label for one in entries), *(one.label for one in frozen)]
+    }
     for seed, parts in splits.items():
         found += (new := by_chance(maker.pool, seed, parts))
         _say(f"seed {seed}  {said(new)}")
@@ -129,6 +142,11 @@ def _run(
                 )
                 mine.append(maker.unit(entry, seed, fold, inside, what))
             found += (new := results(maker.pool, entry.label, seed, parts, [unit.scores for unit in mine]))
+            _say(f"seed {seed}  {said(new)}")
+        for model in frozen:
+            mine = [model.unit(maker, fold, f"seed {seed}  {model.label}") for fold in parts]
+            units[model.label][seed] = mine
+            found += (new := results(maker.pool, model.label, seed, parts, [unit.scores for unit in mine]))
             _say(f"seed {seed}  {said(new)}")
     return found, units
 
@@ -146,35 +164,6 @@ def _entries(cfg: DictConfig) -> list[Entry]:
         raise ConfigError(f"train_fraction={cfg.train_fraction} is not accepted: give a share of at most 1.")
     # A random order's figures are known exactly and stand in every table.
     return [Entry.of(label, cfg.settings) for label in cfg.verifiers if label != RANDOM]
-
-
-def _pool(
-    cfg: DictConfig, tasks: Sequence[Dataset], device: Device, entries: Sequence[Entry]
-) -> tuple[Pool, list[str]]:
-    """The programs of all tasks with the features that the verifiers see, and the tasks that have none that
-    ran. Raises ConfigError when that is all of them."""
-    check_one_machine(tasks, "the records")
-    names = sorted({name for entry in entries for name in entry.features})
-    cache = Path(cfg.cache or cache_folder().parent / "features")
-
-    def extractors(seen: Device) -> dict[str, FeatureExtractor]:
-        made = make_extractors(names, seen)
-        # One that does not tell what its numbers depend on cannot be kept.
-        return {n: e if e.inputs is None else CachedExtractor(e, cache) for n, e in made.items()}
-
-    found: list[TaskPrograms] = []
-    left_out = []
-    for number, records in enumerate(tasks, 1):
-        task = task_programs(records, device, extractors)
-        if task is None:
-            left_out.append(records.tasks[0].id)
-            _say(f"{number}/{len(tasks)}  {left_out[-1]}  left out: no valid record of it can be replayed")
-            continue
-        found.append(task)
-        _say(f"{number}/{len(tasks)}  {described(task)}")
-    if not found:
-        raise ConfigError(f"no task of {', '.join(cfg.data)} has a valid record: give other records.")
-    return Pool(found), left_out
 
 
 def _folds(cfg: DictConfig, pool: Pool, seed: int) -> list[Fold]:

@@ -63,12 +63,17 @@ class Entry:
         """The verifier's settings, resolved; what the entry itself sets is not up for choice."""
         return _composed(self.label, tuple(tried))
 
-    def made(self, tried: Sequence[str], *, seed: int, fit_seconds: float) -> Verifier:
-        """A new verifier. One whose class takes `fit_seconds` is told how long a fit may last."""
+    def made(
+        self, tried: Sequence[str], *, seed: int, fit_seconds: float, resume: Path | None = None
+    ) -> Verifier:
+        """A new verifier. One whose class takes `fit_seconds` is told how long a fit may last, and one that
+        takes `resume` the file that keeps a cut-off training's state, if there is to be one."""
         cfg = self.config(tried)
         takes = inspect.signature(imported(cfg).func).parameters
-        cap = {"fit_seconds": fit_seconds} if "fit_seconds" in takes else {}
-        verifier = instantiate(cfg, seed=seed, **cap)
+        told: dict[str, object] = {"fit_seconds": fit_seconds}
+        if resume is not None:
+            told["resume"] = str(resume)
+        verifier = instantiate(cfg, seed=seed, **{key: value for key, value in told.items() if key in takes})
         if not isinstance(verifier, Verifier):
             raise ConfigError(f"verifiers={self.label}: {type(verifier).__name__} is no Verifier. {_FORM}")
         return verifier

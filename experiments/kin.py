@@ -40,6 +40,19 @@ def families(modules: Sequence[IRModule]) -> list[list[int]]:
     return found
 
 
+def family_id(module: IRModule) -> str:
+    """The same for kin, in every process with one TVM (0.27, say), so that it can be kept: TVM's structural
+    hash of what `families` compares, in hexadecimal."""
+    reduction = _main_reduction(module)
+    told = module if reduction is None else reduction
+    return f"{tvm_ffi.structural_hash(told, map_free_vars=True):016x}"
+
+
+def program_id(module: IRModule) -> str:
+    """The same for modules that are equal, names aside; kept as `family_id` is."""
+    return f"{tvm_ffi.structural_hash(module, map_free_vars=True):016x}"
+
+
 def _main_reduction(module: IRModule) -> SBlock | None:
     reductions = [
         block

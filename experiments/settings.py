@@ -39,11 +39,12 @@ def settings(study: str, arguments: Sequence[str]) -> DictConfig:
     (outputs/DATE/TIME) unless it is given.
 
     A value must be of its default's kind; where the default is null, a name or null. Lists have no value
-    twice; whether one may be empty, and what its values must be, is for the study to say.
+    twice; whether one may be empty, and what its values must be, is for the study to say. A mapping in the
+    file of defaults is the study's own and no setting.
 
     Raises ConfigError, naming what is accepted, for whatever cannot be used as given.
     """
-    defaults = _defaults(study)
+    defaults = {key: value for key, value in _defaults(study).items() if not isinstance(value, dict)}
     for item in parse(arguments):
         key = item.key_or_group
         if key == "hydra.run.dir":

@@ -114,7 +114,7 @@ class Maker:
             verifier.fit(training)
         with Watched(self.say, f"{what}  scoring") as predict:
             scores = verifier.predict(scored)
-        return fit, predict, _checked(entry, scores, len(fold.scored))
+        return fit, predict, checked(entry.label, scores, len(fold.scored))
 
     def _figures(self, fold: Fold, scores: Floats) -> dict[str, float | None]:
         """Of all tasks together."""
@@ -151,16 +151,17 @@ def _value(figures: Mapping[str, Any]) -> float:
     return float(np.mean([figures[name] or 0.0 for name in CHOSEN_BY]))
 
 
-def _checked(entry: Entry, scores: object, n: int) -> Floats:
+def checked(label: str, scores: object, n: int) -> Floats:
+    """What a model gave for n programs. Raises ConfigError unless it is a number for each."""
     found = np.asarray(scores)
     if found.shape != (n,) or not np.issubdtype(found.dtype, np.number):
         raise ConfigError(
-            f"{entry.label} scored {n} programs with an array of {found.dtype} of shape {found.shape}; a "
+            f"{label} scored {n} programs with an array of {found.dtype} of shape {found.shape}; a "
             "number for each is needed."
         )
     unknown = int(np.isnan(found.astype(np.float64)).sum())
     if unknown:
-        raise ConfigError(f"{entry.label} scored {unknown} of {n} programs NaN; a number for each is needed.")
+        raise ConfigError(f"{label} scored {unknown} of {n} programs NaN; a number for each is needed.")
     return found.astype(np.float64)
 
 

@@ -1,0 +1,116 @@
+"""Makes pre-trained checkpoints from records, `NAME.safetensors`.
+
+    python -m experiments.pretrain [checkpoints=[pacm-a100,xgb-a100]] [folder=DIR] ...
+
+What each is made from stands in conf/pretrain.yaml. A tenth of every task's programs is held out, failed ones
+learn as label 0, and the header tells how the model ranks what it has not seen. A checkpoint that was made
+from the same records, features, settings and versions is kept, and a training that was cut off goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from experiments import output, settings
+from experiments.definitions import Definition, definitions, read_definitions
+from experiments.entries import Entry
+from experiments.featured import featured
+from experiments.pool import Pool
+from experiments.pretrain_report import report, said, table_row
+from experiments.recorded import Reading, by_task, check_one_machine
+from experiments.trainer import Material, Trainer
+from pruner.analyzer.device import Device
+from pruner.config import compose
+from pruner.costmodel.shipped import FOLDER
+from pruner.files import alone_in
+from pruner.records.dataset import Dataset
+from pruner.records.read import read
+from pruner.settings import positive, whole
+
+STUDY = "pretrain"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; see experiments.settings.main."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return settings.main(STUDY, lambda cfg: study(cfg, words), words)
+
+
+def study(cfg: DictConfig, words: Sequence[str]) -> None:
+    """Trains and writes. words: the settings as they were given. Everything is checked before records are
+    read. Raises ConfigError."""
+    whole(0, seed=cfg.seed)
+    positive(fit_seconds=cfg.fit_seconds)
+    shipped: Any = OmegaConf.to_container(cfg.shipped)
+    own = None if cfg.definitions is None else read_definitions(cfg.definitions)
+    chosen = definitions(shipped if own is None else own, cfg.checkpoints)
+    jobs = [(one, Entry.of(one.verifier, 1), _device(one)) for one in chosen]
+    for one in chosen:
+        _ = one.paths
+    folder = Path(cfg.folder or FOLDER)
+    settings.make_folder("folder", folder)
+    made = output.origin(STUDY, words)
+    trainer = Trainer(folder, cfg.seed, cfg.fit_seconds, made, _say)
+    gathering = Gathering(cfg.cache)
+    rows = []
+    with alone_in(folder):
+        for definition, entry, device in jobs:
+            _say(f"{definition.name}  {entry.label}, from {', '.join(definition.origins)}")
+            found = trainer.checkpoint(definition, entry, gathering.material(definition, entry, device))
+            rows.append(table_row(definition.name, found))
+            _say(f"{definition.name}  {said(rows[-1])}")
+    output.write(
+        cfg.work_dir,
+        STUDY,
+        document={**made, "checkpoints": rows},
+        rows=rows,
+        text=f"{output.heading(STUDY, made)}\n{report(rows)}",
+    )
+
+
+@dataclass
+class Gathering:
+    """Reads records and takes features; what the last checkpoint was made from stays for the next. cache: see
+    `featured`."""
+
+    cache: str | None
+    _read: dict[tuple[str, ...], Dataset] = field(default_factory=dict)
+    _last: tuple[object, Material] | None = None
+
+    def material(self, definition: Definition, entry: Entry, device: Device) -> Material:
+        """What the checkpoint is made from. The features are the verifier's own, so that which programs there
+        are does not depend on what else is made."""
+        key = (definition.data, definition.recorded, definition.tasks, device.name, entry.features)
+        if self._last is None or self._last[0] != key:
+            self._last = None  # before the next one takes memory
+            tasks = by_task(self._dataset(definition), definition.recorded, definition.tasks)
+            check_one_machine(tasks, "the records")
+            found, _ = featured(tasks, device, entry.features, self.cache, _say)
+            self._last = key, Material(Pool(found), tasks, device.name)
+        return self._last[1]
+
+    def _dataset(self, definition: Definition) -> Dataset:
+        if definition.data not in self._read:
+            dataset, report = read(definition.paths, progress=Reading(_say))
+            _say(report.summary())
+            self._read = {definition.data: dataset}
+        return self._read[definition.data]
+
+
+def _device(definition: Definition) -> Device:
+    composed: Mapping[str, Any] = compose(["workload=GMM/0", f"device={definition.device}"]).device
+    return Device.of(composed)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
