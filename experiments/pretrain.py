@@ -2,9 +2,9 @@
 
     python -m experiments.pretrain [checkpoints=[pacm-a100,xgb-a100]] [folder=DIR] ...
 
-What each is made from stands in conf/pretrain.yaml. A tenth of every task's programs is held out, failed ones
-learn as label 0, and the header tells how the model ranks what it has not seen. A checkpoint that was made
-from the same records, features, settings and versions is kept, and a training that was cut off goes on.
+What each is made from stands in conf/pretrain.yaml. A tenth of every task's programs that ran is held out,
+and the header tells how the model ranks what it has not seen. A checkpoint that was made from the same
+records, features, settings and versions is kept, and a training that was cut off goes on.
 """
 
 from __future__ import annotations

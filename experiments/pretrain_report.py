@@ -20,7 +20,6 @@ def table_row(name: str, made: Mapping[str, Any]) -> dict[str, Any]:
         "name": name,
         "tasks": len(made["tasks"]),
         "programs": made["programs"],
-        "failed": made["failed"],
         "fit_s": made["fit_s"],
         "commit": made["commit"],
     }

@@ -72,9 +72,10 @@ class Material:
         return left
 
     def positions(self, names: Sequence[str]) -> Ints:
-        """Of these tasks' programs."""
+        """Of these tasks' programs that ran; why the others failed has little to do with their speed."""
         inside = [i for i, task in enumerate(self.pool.tasks) if task.name in names]
-        return np.flatnonzero(np.isin(self.pool.programs.task, inside))
+        ran = ~np.isnan(self.pool.latency_s)
+        return np.flatnonzero(np.isin(self.pool.programs.task, inside) & ran)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Trainer:
         """All that is known before training; `key` is of what the checkpoint depends on."""
         pool = material.pool
         of = {one.tasks[0].id: one for one in material.records}
-        latency, task = pool.latency_s[train], pool.programs.task[train]
+        task = pool.programs.task[train]
         counts = {own.name: int((task == i).sum()) for i, own in enumerate(pool.tasks)}
         config: Any = OmegaConf.to_container(entry.config(entry.tried[0]))
         versions = dict(self.made["versions"])
@@ -151,7 +152,6 @@ class Trainer:
             ],
             "records": sum(len(of[name]) for name in trained),
             "programs": len(train),
-            "failed": int(np.isnan(latency).sum()),
             "verifier": {key: value for key, value in config.items() if key not in _OF_A_RUN},
             "seed": self.seed,
             "half": definition.half,

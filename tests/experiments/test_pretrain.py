@@ -74,15 +74,14 @@ def test_the_header_tells_what_it_was_made_from(run, folder):
     # The kin of what is left out is not trained on either, and not scored.
     assert named(made, "tasks") == ["GMM/0", "wide"]
     assert named(made, "left_out") == ["conv"]
-    # Of 22 distinct programs of a task two are held out.
-    assert [one["programs"] for one in made["tasks"]] == [20, 20]
-    assert (made["records"], made["programs"]) == (48, 40)
-    assert 0 < made["failed"] < 12
+    # Of 22 distinct programs of a task five failed; of those that ran a tenth is held out.
+    assert [one["programs"] for one in made["tasks"]] == [16, 16]
+    assert (made["records"], made["programs"]) == (48, 32)
     assert (made["verifier"]["prior"], made["verifier"]["trees"], made["verifier"]["depth"]) == (0.0, 20, 4)
     assert {"pruner", "tvm", "xgboost"} <= set(made["versions"])
     assert made["command"] == "python -m experiments.pretrain checkpoints=mine"
-    assert made["metrics"]["held_out"]["programs"] == 4
-    assert made["metrics"]["left_out"]["programs"] == 22
+    assert made["metrics"]["held_out"]["programs"] == 2
+    assert made["metrics"]["left_out"]["programs"] == 17
     # Nothing of this machine.
     assert str(folder.parent).encode() not in path.read_bytes()
 
@@ -92,18 +91,17 @@ def test_figures_are_those_of_what_was_not_trained_on(run, tmp_path):
     for verifier, expected in ((f"{HERE}.Oracle", [1, 1, 1, 1]), (f"{HERE}.Constant", [None, None, 0.5, 0])):
         Constant.fits.clear()
         made = load_checkpoint(run(verifier, leave_out=["GMM/0"], where=verifier))[1]
-        for where in ("held_out", "left_out"):
-            found = made["metrics"][where]
-            chance = [found["random_top1"], found["random_top5"]]
-            for name, value, random in zip(figures, expected, [*chance, 0, 0], strict=True):
-                assert found[name] == pytest.approx(random if value is None else value)
-            assert found["random_top1"] < 1
+        found = made["metrics"]["left_out"]  # of each other task one program is held out, too few to rank
+        chance = [found["random_top1"], found["random_top5"]]
+        for name, value, random in zip(figures, expected, [*chance, 0, 0], strict=True):
+            assert found[name] == pytest.approx(random if value is None else value)
+        assert found["random_top1"] < 1
     [training] = Constant.fits
-    assert np.bincount(training.group).tolist() == [20, 20, 0, 20]
-    assert (training.labels == 0).sum() == made["failed"] > 0
+    assert np.bincount(training.group).tolist() == [16, 16, 0, 16]
+    assert (training.labels > 0).all()
     table = json.loads((tmp_path / "run" / "pretrain.json").read_text())["checkpoints"]
     assert table[0]["left_out_pairwise"] == 0.5
-    assert "| mine | 3 | 60 | left out |" in (tmp_path / "run" / "pretrain.md").read_text()
+    assert "| mine | 3 | 48 | left out |" in (tmp_path / "run" / "pretrain.md").read_text()
 
 
 def test_a_checkpoint_is_kept_until_what_it_was_made_from_changes(run, capsys):
@@ -267,7 +265,7 @@ def test_what_ships_is_defined():
         ([], {"leave_out": ["conv", "GMM/0", "wide"]}, "leaves no task to train on"),
         ([], {"half": True}, "its verifier has no weights"),
         ([], {"verifier": "nobody"}, "Unknown verifier 'nobody'"),
-        ([], {"verifier": f"{HERE}.NaN"}, "mine scored 8 of 8 programs NaN"),
+        ([], {"verifier": f"{HERE}.NaN"}, "mine scored 4 of 4 programs NaN"),
     ],
 )
 def test_bad_input_is_one_message(words, given, message, run, capsys):
