@@ -119,7 +119,8 @@ class Trainer:
         if definition.half:
             state = _halved(state, definition.name)
             verifier.load_state_dict(state)
-        header["fit_s"] = round(fit.seconds, 1)
+        # A network counts what it spent before it was cut off, too.
+        header["fit_s"] = round(getattr(getattr(verifier, "trained", None), "seconds", fit.seconds), 1)
         header["metrics"] = {"held_out": _figures(pool, held_out, verifier, definition.name)}
         if definition.leave_out:
             scored = material.positions(definition.leave_out)
