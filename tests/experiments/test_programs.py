@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tvm.target import Target
 
 from experiments import programs
 from experiments.programs import task_programs
@@ -13,15 +14,15 @@ from pruner.features.make import make_extractors
 from pruner.records.dataset import Dataset
 from pruner.search.population import Population
 from pruner.workload import load_task
-from tests.experiments.made_up import CUDA, records
+from tests.experiments.made_up import records
 
-DEVICE = Device.load("a100-40g")
+DEVICE = Device.load("x86-64")
 
 
 @pytest.fixture(scope="module")
 def mixed():
-    """Legal rows of a matrix multiplication, then arbitrary ones, of which TVM refuses most."""
-    legal, space = records(load_task("GMM/0", CUDA), 12, 0)
+    """Legal rows of a transposed convolution, then arbitrary ones, of which TVM refuses some."""
+    legal, space = records(load_task("T2D/0", Target(dict(DEVICE.target))), 12, 0)
     legal = legal[:10]
     drawn = space.unique(space.sample(14, np.random.default_rng(1)))
     names = [name for name in Dataset.__dataclass_fields__ if name != "tasks"]
