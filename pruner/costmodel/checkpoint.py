@@ -40,12 +40,18 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
     """The state, for `Verifier.load_state_dict`, and where it comes from. Raises ConfigError for a file that
     is cut short, of another kind or of another format."""
     try:
+        with Path(path).open("rb") as opened:
+            # A safetensors file has the length of its JSON first, and then the JSON.
+            if opened.read(9)[8:] not in (b"{", b""):
+                raise ConfigError(f"{path} is no checkpoint: give a .safetensors file of this tool.")
         with safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get("pruner")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path} is no checkpoint that can be read ({error.strerror or error}).") from error
+    except SafetensorError as error:
         raise ConfigError(
-            f"{path} is no checkpoint ({error}). Give a .safetensors file of this tool."
+            f"{path} is no checkpoint any more: it is cut short ({error}). Copy it again."
         ) from error
     try:
         header = json.loads(text or "")

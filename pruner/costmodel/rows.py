@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pruner.errors import ConfigError
 from pruner.features.batch import FeatureBatch
 
 
@@ -41,5 +42,11 @@ class Rows:
         return encoded.new_zeros(len(self), encoded.shape[1]).index_add(0, owner, encoded)
 
     def sequences(self, encoded: Tensor) -> Tensor:
-        """`n x length x d` of rows `rows x d`. Every candidate must have as many rows."""
+        """`n x length x d` of rows `rows x d`. Raises ConfigError unless every candidate has as many rows."""
+        counts = torch.diff(self.offsets)
+        if len(self) and bool((counts != counts[0]).any()):
+            raise ConfigError(
+                f"the candidates have from {int(counts.min())} to {int(counts.max())} rows of a feature that "
+                "is read as a sequence: give every candidate as many, zeros where there is nothing."
+            )
         return encoded.reshape(len(self), len(encoded) // max(1, len(self)), encoded.shape[1])

@@ -1,6 +1,7 @@
 """Checkpoints: what is written comes back, and nothing else is read."""
 
 import json
+import pickle
 import struct
 
 import numpy as np
@@ -59,8 +60,20 @@ def test_every_truncation_is_refused(tmp_path):
     content = path.read_bytes()
     for length in (0, 1, 7, 8, 50, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:length])
-        with pytest.raises(ConfigError, match="is no checkpoint"):
+        with pytest.raises(ConfigError, match="is no checkpoint any more: it is cut short"):
             load_checkpoint(path)
+
+
+class Trap:
+    def __reduce__(self):
+        return pytest.fail, ("a checkpoint was unpickled",)
+
+
+def test_a_pickle_is_refused_and_not_loaded(tmp_path):
+    path = tmp_path / "a.pkl"
+    path.write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(ConfigError, match="is no checkpoint: give a"):
+        load_checkpoint(path)
 
 
 def test_files_of_others_are_refused(tmp_path):
