@@ -35,6 +35,9 @@ class Schedule:
     validation: share of every task's records that training does not see. patience: epochs without a better
     loss (in validation where there is one) after which it ends; the best weights are kept. seconds: no epoch
     begins after so many. mixed: all of a step is one list, whatever the tasks, as in the papers' code.
+    shrink: weight of the mean square of the network's scores, about their list's mean, in the loss, over the
+    square of the number of candidates: it keeps what ten records teach close to the prior, and is nothing
+    from some fifty on.
     """
 
     epochs: int = 50
@@ -48,10 +51,15 @@ class Schedule:
     patience: int = 16
     seconds: float = 600.0
     mixed: bool = False
+    shrink: float = 0.0
 
     def epochs_of(self, n: int) -> int:
         """How many epochs n candidates are shown in."""
         return self.epochs if self.visits is None else min(self.epochs, max(1, self.visits // n))
+
+    def pull(self, n: int) -> float:
+        """`shrink` for n candidates."""
+        return self.shrink / n**2
 
     def step_of(self, n: int) -> int:
         """Candidates of a step of n."""
@@ -104,14 +112,14 @@ def train(
     if resume is not None and (found := resume.load(network, optimiser, rng)) is not None:
         epoch, best, since, weights, spent = found
         start -= spent
-    epochs = schedule.epochs_of(len(kept))
+    epochs, pull = schedule.epochs_of(len(kept)), schedule.pull(len(examples.group))
     while epoch < epochs and since < schedule.patience and time.monotonic() - start < schedule.seconds:
         epoch += 1
         network.train()
         losses = []
         for step in steps(examples.group, kept, schedule, rng):
             optimiser.zero_grad()
-            found_loss = _loss(network, examples, loss, *step)
+            found_loss = _loss(network, examples, loss, pull, *step)
             found_loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             torch.nn.utils.clip_grad_norm_(network.parameters(), schedule.clip)
             optimiser.step()
@@ -123,7 +131,9 @@ def train(
             fixed = np.random.default_rng(0)  # the same lists in every epoch
             with torch.no_grad():
                 parts = steps(examples.group, held, schedule, fixed)
-                validated = float(np.mean([_loss(network, examples, loss, *step).item() for step in parts]))
+                validated = float(
+                    np.mean([_loss(network, examples, loss, pull, *step).item() for step in parts])
+                )
         if progress is not None:
             progress(epoch, epochs, seen, validated)
         current = seen if validated is None else validated
@@ -177,13 +187,21 @@ def split(group: Ints, share: float, rng: np.random.Generator) -> tuple[Ints, In
     return np.setdiff1d(np.arange(len(group)), out), out
 
 
-def _loss(network: Network, examples: Examples, loss: Loss, candidates: Ints, lists: Ints) -> Tensor:
+def _loss(
+    network: Network, examples: Examples, loss: Loss, pull: float, candidates: Ints, lists: Ints
+) -> Tensor:
     device = examples.labels.device
     chosen = torch.from_numpy(candidates).to(device)
     places = torch.from_numpy(lists).to(device)
     scores = network({branch: rows.take(chosen) for branch, rows in examples.rows.items()})
     padded, mask = in_lists(scores + examples.prior[chosen], places)
-    return loss(padded, in_lists(examples.labels[chosen], places)[0], mask)
+    found = loss(padded, in_lists(examples.labels[chosen], places)[0], mask)
+    if not pull:
+        return found
+    own, _ = in_lists(scores, places)
+    means = own.sum(dim=1) / mask.sum(dim=1)
+    pulled: Tensor = found + pull * (scores - means[places]).square().mean()
+    return pulled
 
 
 def _cut(candidates: Ints, longest: int) -> list[Ints]:

@@ -5,9 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 
+from pruner.costmodel.losses import loss_of
 from pruner.costmodel.neural import PaCMVerifier
-from pruner.costmodel.training import Schedule, split, steps
+from pruner.costmodel.prior import prior_scores
+from pruner.costmodel.rows import Rows
+from pruner.costmodel.training import Examples, Schedule, _loss, split, steps
 from tests.costmodel.neural_util import features, training_set
 
 
@@ -140,3 +144,36 @@ def test_the_threads_of_torch_stay_as_they_are():
     before = torch.get_num_threads()
     PaCMVerifier(epochs=1).fit(training_set())
     assert torch.get_num_threads() == before
+
+
+def test_ten_records_leave_the_scores_close_to_the_prior_and_many_do_not():
+    """The prior of the made-up records knows nothing, so that all that is right is learnt."""
+    unseen, latency = features(80, 1)
+    spread, ranked = {}, {}
+    for n in (10, 200):
+        for shrink in (0.0, 1.0):
+            verifier = PaCMVerifier()
+            verifier._schedule = replace(verifier._schedule, shrink=shrink)
+            verifier.fit(training_set(n))
+            scores = verifier.predict(unseen)
+            spread[n, shrink] = np.std(scores - prior_scores(unseen, 4.0))
+            ranked[n, shrink] = spearmanr(scores, -latency).statistic
+    assert spread[10, 1.0] < 0.5 * spread[10, 0.0]
+    assert ranked[200, 1.0] > ranked[200, 0.0] - 0.05 > 0.6
+
+
+def test_lists_are_drawn_together_each_about_its_own_mean():
+    """A network whose scores differ between tasks alone has nothing to shrink."""
+
+    class Constant(torch.nn.Module):
+        def forward(self, rows):
+            return rows["x"].values[:, 0]
+
+    values = torch.tensor([[5.0], [5.0], [-3.0], [-3.0], [7.0]])
+    for last, expected in ((7.0, 0.0), (-3.0, 0.0), (4.0, None)):
+        values[4] = last
+        examples = Examples({"x": Rows(values, torch.arange(6))}, torch.zeros(5), torch.zeros(5), np.zeros(5))
+        lists = np.array([0, 0, 1, 1, 2 if last == 7.0 else 1])
+        found = _loss(Constant(), examples, loss_of("lambda_rank"), 2.0, np.arange(5), lists).item()
+        own = [-3.0, -3.0, last]
+        assert found == pytest.approx(2.0 * 3 * np.var(own) / 5 if expected is None else expected, abs=1e-5)
