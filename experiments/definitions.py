@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -87,13 +88,20 @@ def _read(name: str, given: object) -> Definition:
     if missing:
         raise ConfigError(f"{name} is defined without {', '.join(missing)}.")
     lists = {key: _texts(given.get(key) or []) for key in ("data", "tasks", "leave_out")}
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise ConfigError(
+            f"the name {name!r} is not accepted, as it is that of a file: give letters, digits, - _ and dots."
+        )
+    half = given.get("half", False)
+    if not isinstance(half, bool):
+        raise ConfigError(f"{name} is defined with half: {half!r}; accepted are true and false.")
     recorded = given.get("recorded")
     return Definition(
         name,
         device=str(given["device"]),
         verifier=str(given["verifier"]),
         recorded=None if recorded is None else str(recorded),
-        half=bool(given.get("half", False)),
+        half=half,
         **lists,
     )
 

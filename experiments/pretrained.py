@@ -62,7 +62,9 @@ class Pretrained:
         """Raises ConfigError, naming them, when tasks that are to be scored, or their kin for the same
         target, are among those it was trained on, and when its header does not tell."""
         try:
+            # Of kin, a task that is the same program tells most.
             trained = {(one["family"], one["target"]): one for one in self.made["tasks"]}
+            trained |= {(one["program"], one["target"]): one for one in self.made["tasks"] if one["name"]}
             made_by = _release(str(self.made["versions"]["tvm"]))
         except (KeyError, TypeError) as error:
             raise ConfigError(
@@ -76,7 +78,8 @@ class Pretrained:
             )
         seen = []
         for task in map(identity, tasks):
-            same = trained.get((task["family"], task["target"]))
+            own = trained.get((task["program"], task["target"]))
+            same = own or trained.get((task["family"], task["target"]))
             if same is not None:
                 kin = "" if same["program"] == task["program"] else ", from which it differs in the epilogue"
                 seen.append(f"{task['name']} (its {same['name']}{kin})")
@@ -91,7 +94,7 @@ class Pretrained:
         features = maker.pool.features(fold.scored, self.verifier.features)
         with Watched(maker.say, f"{what}  scoring") as predict:
             scores = self.verifier.predict(features)
-        scores = checked(self.label, scores, len(fold.scored))
+        scores = checked(self.label, scores, len(fold.scored), self.verifier)
         return Unit(scores, [], [], 0.0, predict.seconds, 0.0, predict.peak_bytes, 0, maker.commit)
 
 

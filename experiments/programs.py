@@ -120,7 +120,9 @@ def _features(
         try:
             found = _extract(candidates, extractors)
         except RejectedError:
-            whole = [not isinstance(made, RejectedError) for made in materialise_many(candidates)]
+            # As extractors do, which need no program that fits the device.
+            made = materialise_many(candidates, verify=False)
+            whole = [not isinstance(one, RejectedError) for one in made]
             batch = batch[whole]
             candidates = [candidate for candidate, one in zip(candidates, whole, strict=True) if one]
             found = _extract(candidates, extractors)

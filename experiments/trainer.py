@@ -8,7 +8,6 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +136,6 @@ class Trainer:
         task = pool.programs.task[train]
         counts = {own.name: int((task == i).sum()) for i, own in enumerate(pool.tasks)}
         config: Any = OmegaConf.to_container(entry.config(entry.tried[0]))
-        versions = dict(self.made["versions"])
-        if config["_target_"].startswith("pruner.costmodel.neural."):
-            versions["torch"] = version("torch")
         command = ["python", "-m", "experiments.pretrain", f"checkpoints={definition.name}"]
         header = {
             "name": definition.name,
@@ -156,7 +152,7 @@ class Trainer:
             "verifier": {key: value for key, value in config.items() if key not in _OF_A_RUN},
             "seed": self.seed,
             "half": definition.half,
-            "versions": versions,
+            "versions": dict(self.made["versions"]),
             "commit": self.made["commit"],
             "command": shlex.join([*command, *([f"seed={self.seed}"] if self.seed else [])]),
         }
@@ -188,7 +184,7 @@ def _figures(pool: Pool, positions: Ints, verifier: Verifier, name: str) -> dict
     scores = np.zeros(0)
     if len(positions):
         given = verifier.predict(pool.features(positions, verifier.features))
-        scores = checked(name, given, len(positions))
+        scores = checked(name, given, len(positions), verifier)
     found = {"": scores, "random_": np.zeros(len(positions))}
     figures: dict[str, float | int | None] = {"programs": len(positions)}
     for prefix, these in found.items():
@@ -208,6 +204,8 @@ def _halved(state: Mapping[str, Any], name: str) -> dict[str, Any]:
         key: array.astype(np.float16) if array.dtype == np.float32 else array
         for key, array in state["weights"].items()
     }
+    if not all(np.isfinite(array).all() for array in weights.values()):
+        raise ConfigError(f"{name}: a weight is too large for half precision. Define it without half: true.")
     return {**state, "weights": weights}
 
 

@@ -24,6 +24,8 @@ from experiments.pool import Pool
 from experiments.ranking import FIGURES, together
 from experiments.splits import Fold
 from experiments.watched import Watched
+from pruner.costmodel.guard import verifier_scores
+from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
 from pruner.files import draft_of
 
@@ -114,7 +116,7 @@ class Maker:
             verifier.fit(training)
         with Watched(self.say, f"{what}  scoring") as predict:
             scores = verifier.predict(scored)
-        return fit, predict, checked(entry.label, scores, len(fold.scored))
+        return fit, predict, checked(entry.label, scores, len(fold.scored), verifier)
 
     def _figures(self, fold: Fold, scores: Floats) -> dict[str, float | None]:
         """Of all tasks together."""
@@ -151,18 +153,12 @@ def _value(figures: Mapping[str, Any]) -> float:
     return float(np.mean([figures[name] or 0.0 for name in CHOSEN_BY]))
 
 
-def checked(label: str, scores: object, n: int) -> Floats:
-    """What a model gave for n programs. Raises ConfigError unless it is a number for each."""
-    found = np.asarray(scores)
-    if found.shape != (n,) or not np.issubdtype(found.dtype, np.number):
-        raise ConfigError(
-            f"{label} scored {n} programs with an array of {found.dtype} of shape {found.shape}; a "
-            "number for each is needed."
-        )
-    unknown = int(np.isnan(found.astype(np.float64)).sum())
-    if unknown:
-        raise ConfigError(f"{label} scored {unknown} of {n} programs NaN; a number for each is needed.")
-    return found.astype(np.float64)
+def checked(label: str, scores: object, n: int, verifier: Verifier) -> Floats:
+    """What a verifier gave for n programs. Raises ConfigError unless it is a finite number for each."""
+    try:
+        return verifier_scores(scores, n, verifier)
+    except ConfigError as error:
+        raise ConfigError(f"{label}: {error}") from error
 
 
 def save(unit: Unit, path: Path) -> None:

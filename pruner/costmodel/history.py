@@ -36,7 +36,9 @@ class History:
         candidates = [m.candidate for m in measurements if m.candidate is not None]
         with stage("features"):
             batches = {name: extractor.extract(candidates) for name, extractor in self._extractors.items()}
-        # An extractor that raises leaves what is known as it is.
+        for batch in batches.values():
+            batch.check_finite()
+        # Nothing is known until all is: an extractor that fails leaves what there is as it is.
         for name, batch in batches.items():
             self._features[name].append(batch)
         self._latencies += [np.inf if m.latency_s is None else m.latency_s for m in measurements]

@@ -25,7 +25,7 @@ try:
     from pruner.costmodel.losses import loss_of
     from pruner.costmodel.networks import TLP, Network, PaCM, TenSetMLP
     from pruner.costmodel.normaliser import Normaliser, check_form
-    from pruner.costmodel.resume import Resume
+    from pruner.costmodel.resume import Resume, check_resume
     from pruner.costmodel.rows import Rows
     from pruner.costmodel.training import Examples, Progress, Schedule, Trained, train
 except ModuleNotFoundError as error:
@@ -79,10 +79,10 @@ class NeuralVerifier(Verifier):
         resume: str | None = None,
         seed: int = 0,
     ) -> None:
-        whole(1, epochs=epochs, threads=threads)
+        whole(1, **{"verifier.epochs": epochs, "verifier.threads": threads})
         if visits is not None:
-            whole(1, visits=visits)
-        positive(rate=rate, fit_seconds=fit_seconds)
+            whole(1, **{"verifier.visits": visits})
+        positive(**{"verifier.rate": rate, "verifier.fit_seconds": fit_seconds})
         check_prior(prior)
         check_form(normaliser)
         if prior and loss in ("mse", "list_net"):
@@ -104,7 +104,9 @@ class NeuralVerifier(Verifier):
         self._form = normaliser
         self._device = _device(device)
         self._threads = threads
-        self._resume = resume
+        self._resume = None if resume is None else Path(resume)
+        if self._resume is not None:
+            check_resume(self._resume)
         self._seed = seed
         self._network: Network | None = None
         self._normalisers: dict[str, Normaliser] = {}
@@ -129,7 +131,7 @@ class NeuralVerifier(Verifier):
     def fit(self, training_set: TrainingSet) -> None:
         """Learns from new weights. Records without two candidates of one task to tell apart teach nothing and
         leave it unfitted."""
-        self._network = None
+        self._network, self._seen, self._normalisers, self.trained = None, [], {}, None
         if not training_set.tells_apart:
             return
         seen = [training_set.features[name] for name in self.branches().values()]
@@ -191,7 +193,7 @@ class NeuralVerifier(Verifier):
                 f"{', '.join(ours[0])} with prior {ours[1]}: choose the settings that it was trained with"
             )
         if not state["weights"]:
-            self._network = None
+            self._network, self._seen, self._normalisers, self.trained = None, [], {}, None
             return
         seen = [[str(name), int(version), int(width)] for name, version, width in state["seen"]]
         network = self._new(seen)
@@ -222,7 +224,7 @@ class NeuralVerifier(Verifier):
         widths = {name: width for name, _, width in seen}
         by_branch = {branch: widths[name] for branch, name in self.branches().items()}
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed)
+            torch.default_generator.manual_seed(self._seed)
             return self.make(by_branch).to(self._device)
 
     def _rows(self, features: Mapping[str, FeatureBatch]) -> dict[str, Rows]:
@@ -241,11 +243,14 @@ class NeuralVerifier(Verifier):
         if self._resume is None:
             return None
         digest = hashlib.blake2b(f"{self.model} {self._settings} {self._schedule} {self._seed}".encode())
+        digest.update(f"{self._seen} {torch.__version__}".encode())
         for array in (training_set.labels, training_set.group):
             digest.update(array.tobytes())
         for name in self.features:
-            digest.update(training_set.features[name].values.tobytes())
-        return Resume(Path(self._resume), digest.hexdigest())
+            batch = training_set.features[name]
+            digest.update(batch.values.tobytes())
+            digest.update(batch.offsets.tobytes())
+        return Resume(self._resume, digest.hexdigest())
 
 
 class PaCMVerifier(NeuralVerifier):

@@ -20,9 +20,7 @@ def check_prior(prior: float) -> None:
 
 def prior_scores(features: Mapping[str, FeatureBatch], prior: float) -> NDArray[np.float32]:
     """float32[n], `-prior * ln(predicted seconds)` up to a constant, from the `symbols` features."""
+    # The column is log2(1 + nanoseconds).
     log_seconds = features[SymbolFeatures.name].values[:, SymbolFeatures.columns.index("seconds")]
-    # What does not fit the device is predicted to take for ever; here, longer than all others.
-    finite = log_seconds[np.isfinite(log_seconds)]
-    log_seconds = np.nan_to_num(log_seconds, posinf=finite.max(initial=0.0) + 1)
     expected: NDArray[np.float32] = -np.float32(prior * np.log(2)) * log_seconds
     return expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,31 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from pruner.errors import ConfigError
 from pruner.files import draft_of
 
 # Epochs run, the best loss, epochs since it, its weights, seconds spent.
 Place = tuple[int, float, int, dict[str, Tensor], float]
+
+
+def check_resume(path: Path) -> None:
+    """Raises ConfigError unless a training's state can be kept there: a file of one, or none in a folder that
+    is there."""
+    if path.exists():
+        try:
+            with safe_open(path, framework="pt") as file:
+                found = "training" in (file.metadata() or {})
+        except (OSError, SafetensorError):
+            found = False
+        if not found:
+            raise ConfigError(
+                f"verifier.resume={path} is there and is no training's state: give a file of one, or one "
+                "that is not there yet."
+            )
+    elif not os.access(path.parent, os.W_OK):
+        raise ConfigError(
+            f"verifier.resume={path}: {path.parent} is no folder that can be written to. Give another."
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +78,8 @@ class Resume:
     def save(
         self, network: nn.Module, optimiser: torch.optim.Optimizer, rng: np.random.Generator, place: Place
     ) -> None:
-        """Writes the state; the file appears whole or not at all. Raises OSError."""
+        """Writes the state; the file appears whole or not at all. Raises ConfigError when it cannot be
+        written."""
         epoch, best, since, weights, seconds = place
         tensors = {f"last/{name}": tensor for name, tensor in network.state_dict().items()}
         tensors |= {f"best/{name}": tensor for name, tensor in weights.items()}
@@ -65,8 +88,14 @@ class Resume:
         said: dict[str, Any] = {"key": self.key, "epoch": epoch, "best": best, "since": since}
         said |= {"seconds": seconds, "rng": rng.bit_generator.state}
         content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        with draft_of(self.path) as draft:
-            draft.write_bytes(save(content, {"training": json.dumps(said)}))
+        try:
+            with draft_of(self.path) as draft:
+                draft.write_bytes(save(content, {"training": json.dumps(said)}))
+        except OSError as error:
+            raise ConfigError(
+                f"verifier.resume={self.path} cannot be written ({error.strerror or error}): give a "
+                "file in a folder that is there, or leave it out."
+            ) from error
 
     def done(self) -> None:
         """The training has ended: there is nothing to take up."""

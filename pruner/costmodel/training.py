@@ -16,6 +16,7 @@ from pruner.costmodel.losses import Loss, in_lists
 from pruner.costmodel.networks import Network
 from pruner.costmodel.resume import Resume
 from pruner.costmodel.rows import Rows
+from pruner.errors import ConfigError
 
 Ints = NDArray[np.int64]
 # Told after every epoch: its number, of how many, the loss in training, the loss in validation or None.
@@ -103,6 +104,8 @@ def train(
         rng: splits and orders. torch's own generator is not used, so that a network that is made from a seed
             ends the same on the same machine.
         resume: where the state is kept meanwhile, and taken up from.
+
+    Raises ConfigError when no epoch had a finite loss.
     """
     start = time.monotonic()
     kept, held = split(examples.group, schedule.validation, rng)
@@ -142,6 +145,11 @@ def train(
             best, since, weights = current, 0, copy.deepcopy(network.state_dict())
         if resume is not None:
             resume.save(network, optimiser, rng, (epoch, best, since, weights, time.monotonic() - start))
+    if epoch and best == float("inf"):
+        raise ConfigError(
+            f"the loss was not finite in any of {epoch} epochs, so that nothing was learnt: lower "
+            "verifier.rate, or choose another verifier.loss."
+        )
     network.load_state_dict(weights)
     network.eval()
     if resume is not None:

@@ -80,8 +80,8 @@ def layout(features: Mapping[str, FeatureBatch], names: Sequence[str]) -> list[l
 
 
 def check_layout(seen: Sequence[Sequence[Any]], features: Mapping[str, FeatureBatch]) -> None:
-    """Raises ConfigError unless the features are as `seen`, a `layout`, has them; `seen` is empty until
-    something was fitted."""
+    """Raises ConfigError unless the features are as `seen`, a `layout`, has them, and finite; `seen` is empty
+    until something was fitted."""
     if not seen:
         raise ConfigError(
             "the verifier has not been fitted: fit it, or load a checkpoint, before it predicts"
@@ -92,6 +92,8 @@ def check_layout(seen: Sequence[Sequence[Any]], features: Mapping[str, FeatureBa
             f"the verifier was fitted on {_described(seen)}, not on {_described(given)}: fit it again or "
             "choose the checkpoint of this release"
         )
+    for name, *_ in seen:
+        features[name].check_finite()
 
 
 def _described(seen: Sequence[Sequence[Any]]) -> str:

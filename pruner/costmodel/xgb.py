@@ -142,7 +142,18 @@ class XGBVerifier(Verifier):
         booster = None
         if raw:
             booster = xgboost.Booster({"nthread": 1})
-            booster.load_model(bytearray(raw))
+            try:
+                booster.load_model(bytearray(raw))
+            except (xgboost.core.XGBoostError, ValueError) as error:
+                reason = str(error).strip().partition("\n")[0]
+                raise ConfigError(
+                    f"the checkpoint's trees cannot be read ({reason}): choose another checkpoint"
+                ) from error
+            if booster.num_features() != len(columns):
+                raise ConfigError(
+                    f"the checkpoint's trees see {booster.num_features()} columns and it names "
+                    f"{len(columns)}: choose another checkpoint"
+                )
         self._booster = booster
         self._seen = seen
         self._columns = columns

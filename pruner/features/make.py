@@ -42,8 +42,10 @@ def _make(name: str, device: Device) -> FeatureExtractor:
     module, _, attribute = name.rpartition(".")
     try:
         extractor = getattr(import_module(module), attribute)(device=device) if module else None
-    except (ImportError, AttributeError, TypeError) as error:
-        raise ConfigError(f"the feature {name} cannot be made: {error}. {_ACCEPTED}") from error
+    except Exception as error:  # what a module of one's own raises while it is imported, too
+        raise ConfigError(
+            f"the feature {name} cannot be made: {type(error).__name__}: {error}. {_ACCEPTED}"
+        ) from error
     if not isinstance(extractor, FeatureExtractor):
         raise ConfigError(f"unknown feature {name}. {_ACCEPTED}")
     return extractor

@@ -56,10 +56,6 @@ class Store:
     constant: bool
     operations: int
 
-    def touch(self, buffer: Buffer) -> Touch | None:
-        """What it does with the buffer, None if nothing."""
-        return next((touch for touch in self.touches if touch.buffer is buffer), None)
-
 
 @dataclass(frozen=True, eq=False)
 class Memory:
@@ -77,10 +73,6 @@ class Lowered:
 
     stores: tuple[Store, ...]
     memories: Mapping[Buffer, Memory]
-
-    def of(self, statement: Statement, *, constant: bool = False) -> Store:
-        """The store of a statement; `constant`: the initialisation instead."""
-        return next(s for s in self.stores if s.statement is statement and s.constant == constant)
 
 
 def lower(nest: Nest, statement: Statement, *, fetch_threads_again: bool = False) -> Lowered:

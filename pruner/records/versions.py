@@ -12,13 +12,14 @@ _DISTRIBUTIONS = {
     "tvm": ("apache-tvm",),
     "tvm-ffi": ("apache-tvm-ffi",),
     "xgboost": ("xgboost-cpu", "xgboost"),
+    "torch": ("torch",),
     "numpy": ("numpy",),
 }
 
 
 def versions(target_kind: str = "llvm") -> dict[str, str]:
-    """Versions of pruner, Python, TVM, its FFI and LLVM, XGBoost and numpy, and of nvcc for a cuda target;
-    what is not there is 'none'."""
+    """Versions of pruner, Python, TVM, its FFI and LLVM, XGBoost, PyTorch and numpy, and of nvcc for a cuda
+    target; what is not there is 'none'."""
     from tvm.target import codegen
 
     from pruner import __version__

@@ -79,7 +79,7 @@ def test_settings_of_another_model_are_refused(tmp_path, settings, message):
         (XGBVerifier, {"model": "pacm"}, "has features symbols|the state is none of a pacm"),
         (XGBVerifier, {"model": "mine.Verifier"}, "holds mine.Verifier; pacm, tenset_mlp"),
         (XGBVerifier, {"model": None}, "holds no known model"),
-        (XGBVerifier, {"trees": np.arange(9, dtype=np.uint8)}, "the state is none of a xgb"),
+        (XGBVerifier, {"trees": np.arange(9, dtype=np.uint8)}, "the checkpoint.s trees cannot be read"),
         (XGBVerifier, {"columns": np.array([3, 9999])}, "see column 9999"),
         (XGBVerifier, {"seen": [["symbols", 1, 96]]}, "fitted on symbols version 1 of 96 columns; this rel"),
         (TenSetMLPVerifier, {"seen": [["statement", 1, 9], ["symbols", 3, 96]]}, "has the shape"),

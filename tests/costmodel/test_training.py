@@ -12,6 +12,7 @@ from pruner.costmodel.neural import PaCMVerifier
 from pruner.costmodel.prior import prior_scores
 from pruner.costmodel.rows import Rows
 from pruner.costmodel.training import Examples, Schedule, _loss, split, steps
+from pruner.errors import ConfigError
 from tests.costmodel.neural_util import features, training_set
 
 
@@ -132,12 +133,21 @@ def test_the_state_of_another_training_is_not_taken_up(tmp_path):
     first.progress = lambda epoch, *_: stop() if epoch > 1 else None
     with pytest.raises(Cut):
         first.fit(training_set())
-    for content in (path.read_bytes(), b"no state", path.read_bytes()[:-1]):
-        path.write_bytes(content)
-        other = PaCMVerifier(epochs=6, resume=str(path))
-        epochs = told(other)
-        other.fit(training_set(seed=5))
-        assert epochs[0][0] == 1
+    other = PaCMVerifier(epochs=6, resume=str(path))
+    epochs = told(other)
+    other.fit(training_set(seed=5))
+    assert epochs[0][0] == 1
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path):
+    path = tmp_path / "precious"
+    path.write_text("precious")
+    with pytest.raises(ConfigError, match="is no training's state"):
+        PaCMVerifier(resume=str(path))
+    assert path.read_text() == "precious"
+    for nowhere in (tmp_path, tmp_path / "missing" / "state"):
+        with pytest.raises(ConfigError, match=r"verifier\.resume="):
+            PaCMVerifier(resume=str(nowhere))
 
 
 def test_the_threads_of_torch_stay_as_they_are():

@@ -74,16 +74,15 @@ def test_the_drafts_seconds_are_where_it_starts_from() -> None:
     assert np.mean(learned) > np.mean(alone) + 0.1
 
 
-def test_an_impossible_candidate_comes_last() -> None:
+def test_a_number_that_is_not_finite_is_named() -> None:
     batch, labels = task(40, 0)
     verifier = XGBVerifier()
     verifier.fit(training_set(batch, labels))
     draft = SymbolFeatures.columns.index("seconds")
     unseen, _ = task(50, 1)
     unseen.values[7, draft] = np.inf
-    scores = verifier.predict({"symbols": unseen})
-    assert np.isfinite(scores).all()
-    assert scores[7] < np.median(scores)
+    with pytest.raises(ConfigError, match=r"symbols is inf in column seconds .* of candidate 7"):
+        verifier.predict({"symbols": unseen})
 
 
 def test_failures_rank_below_what_ran() -> None:

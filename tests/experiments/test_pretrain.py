@@ -268,7 +268,7 @@ def test_what_ships_is_defined():
         ([], {"leave_out": ["conv", "GMM/0", "wide"]}, "leaves no task to train on"),
         ([], {"half": True}, "its verifier has no weights"),
         ([], {"verifier": "nobody"}, "Unknown verifier 'nobody'"),
-        ([], {"verifier": f"{HERE}.NaN"}, "mine scored 4 of 4 programs NaN"),
+        ([], {"verifier": f"{HERE}.NaN"}, "mine: verifier NaN: predict gave NaN"),
     ],
 )
 def test_bad_input_is_one_message(words, given, message, run, capsys):
