@@ -95,6 +95,7 @@ def test_custom_parts_by_their_class(pruner, tmp_path):
     assert settings(tmp_path)["adapt"] == {"_target_": "thrifty.Thrifty", "growth": 1.1}
 
 
+@pytest.mark.slow
 def test_parts_by_files_of_ones_own(pruner, tmp_path):
     chosen = {
         "draft": "_target_: mine.VectorCount\nexplored: 300\n",

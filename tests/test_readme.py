@@ -85,6 +85,7 @@ def runner(python, folder, environment):
     return run
 
 
+@pytest.mark.slow
 def test_a_verifier_of_ones_own_passes_its_suite(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     assert " passed" in runner(sys.executable, tmp_path, environment)("-m", "pytest", "test_linear.py")

@@ -49,6 +49,7 @@ def test_every_loss_trains(loss):
     assert ranks(verifier) > 0.7
 
 
+@pytest.mark.slow
 def test_lists_of_several_tasks_and_mixed_lists_train(make):
     for mixed in (False, True):
         verifier = make(mixed=mixed, prior=0.0)

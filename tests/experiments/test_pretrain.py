@@ -104,6 +104,7 @@ def test_figures_are_those_of_what_was_not_trained_on(run, tmp_path):
     assert "| mine | 3 | 48 | left out |" in (tmp_path / "run" / "pretrain.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_kept_until_what_it_was_made_from_changes(run, capsys):
     def mtime(*words, **given):
         found = run(*words, **given).stat().st_mtime_ns
