@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from yaml import YAMLError
 from pruner.config import compose, imported, instantiate
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
+from pruner.settings import accepted
 
 RANDOM = "random"
 _TRIED = Path(__file__).parent / "conf" / "cost_model_settings.yaml"
@@ -69,7 +69,7 @@ class Entry:
         """A new verifier. One whose class takes `fit_seconds` is told how long a fit may last, and one that
         takes `resume` the file that keeps a cut-off training's state, if there is to be one."""
         cfg = self.config(tried)
-        takes = inspect.signature(imported(cfg).func).parameters
+        takes = accepted(imported(cfg).func) or ()
         told: dict[str, object] = {"fit_seconds": fit_seconds}
         if resume is not None:
             told["resume"] = str(resume)

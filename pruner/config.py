@@ -96,11 +96,12 @@ def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
     names = accepted(factory.func)
     if names is not None:
         runtime = {name: value for name, value in runtime.items() if name in names}
-    takes = inspect.signature(factory.func)
     try:
-        takes.bind(**{**factory.keywords, **runtime})
+        inspect.signature(factory.func).bind(**{**factory.keywords, **runtime})
+        if names is not None and (unknown := sorted(set(factory.keywords).difference(names))):
+            raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
     except TypeError as error:
-        listed = ", ".join(name for name in takes.parameters if name not in ("args", "kwargs"))
+        listed = ", ".join(names or ())
         raise ConfigError(
             f"{cfg['_target_']} cannot be made from its settings: {error}. "
             f"It takes: {listed or 'nothing'}; "

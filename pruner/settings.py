@@ -18,22 +18,15 @@ _PLAIN: dict[str, tuple[type, ...]] = {
 }
 
 
-def accepted(factory: Callable[..., Any]) -> set[str] | None:
-    """Names of what a class or function takes. Where the `__init__` of a class takes `**settings`, what the
-    next class takes counts too; None where the last one takes anything."""
-    owners = [one for one in getattr(factory, "__mro__", ()) if "__init__" in vars(one) and one is not object]
-    names: set[str] = set()
-    for takes in [vars(owner)["__init__"] for owner in owners] or [factory]:
-        given = inspect.signature(takes).parameters
-        names |= {name for name, parameter in given.items() if parameter.kind is not parameter.VAR_KEYWORD}
-        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in given.values()):
-            return names
-    return None
+def accepted(factory: Callable[..., Any]) -> list[str] | None:
+    """Names of what a class or function takes, None where it takes anything; see `parameters`."""
+    found, anything = parameters(factory)
+    return None if anything else list(found)
 
 
 def check_types(factory: Callable[..., Any], settings: Mapping[str, Any]) -> None:
     """Raises ConfigError for a setting that is not of the plain type its parameter is annotated with."""
-    for name, parameter in inspect.signature(factory).parameters.items():
+    for name, parameter in parameters(factory)[0].items():
         if name not in settings:
             continue
         annotation = parameter.annotation
@@ -44,6 +37,21 @@ def check_types(factory: Callable[..., Any], settings: Mapping[str, Any]) -> Non
                 f"{name}={settings[name]} is not accepted by {getattr(factory, '__name__', factory)}: "
                 f"give {' or '.join(_words(kind) for kind in kinds)}."
             )
+
+
+def parameters(factory: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
+    """What a class or function takes, by name. Where the `__init__` of a class takes `**settings`, what the
+    next class takes counts too; and whether the last one takes anything."""
+    owners = [one for one in getattr(factory, "__mro__", ()) if "__init__" in vars(one) and one is not object]
+    found: dict[str, inspect.Parameter] = {}
+    for takes in [vars(owner)["__init__"] for owner in owners] or [factory]:
+        given = list(inspect.signature(takes).parameters.values())[1 if owners else 0 :]
+        for parameter in given:
+            if parameter.kind is not parameter.VAR_KEYWORD:
+                found.setdefault(parameter.name, parameter)
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in given):
+            return found, False
+    return found, True
 
 
 def whole(least: int, **values: object) -> None:

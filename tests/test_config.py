@@ -1,4 +1,3 @@
-import inspect
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError, DeviceError
 from pruner.features.batch import FeatureBatch
 from pruner.measure.clock import Clock
+from pruner.settings import parameters
 
 W = "workload=C2D/1"
 
@@ -75,8 +75,8 @@ def test_every_option_composes(group, option):
 )
 def test_every_option_is_a_class_and_repeats_its_defaults(group, option):
     chosen = dict(compose([W, f"{group}={option}"])[group])
-    parameters = inspect.signature(get_class(chosen.pop("_target_"))).parameters
-    defaults = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
+    takes, _ = parameters(get_class(chosen.pop("_target_")))
+    defaults = {name: p.default for name, p in takes.items() if p.default is not p.empty}
     assert chosen == {name: defaults[name] for name in chosen}
 
 

@@ -66,13 +66,23 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
 
 
 def _without(value: Any, name: str, tensors: dict[str, NDArray[Any]]) -> Any:
-    """The value with arrays replaced by their names."""
-    if isinstance(value, np.ndarray):
+    """The value with arrays replaced by their names. Raises ConfigError, naming the entry, for what is
+    neither JSON nor an array of numbers."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         tensors[name] = np.asarray(value, order="C")  # ascontiguousarray makes a number a vector
         return {_TENSOR: name}
     if isinstance(value, Mapping):
-        return {str(key): _without(item, f"{name}/{key}", tensors) for key, item in value.items()}
-    return value
+        if not all(isinstance(key, str) for key in value):
+            raise ConfigError(f"state{name} has keys that are no text: JSON would change them.")
+        return {key: _without(item, f"{name}/{key}", tensors) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without(item, f"{name}/{i}", tensors) for i, item in enumerate(value)]
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return value
+    raise ConfigError(
+        f"state{name} is a {type(value).__name__}: accepted are JSON values and NumPy arrays of numbers, "
+        "because checkpoints are never pickled."
+    )
 
 
 def _with(value: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
@@ -80,4 +90,4 @@ def _with(value: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
         if set(value) == {_TENSOR}:
             return tensors[value[_TENSOR]]
         return {key: _with(item, tensors) for key, item in value.items()}
-    return value
+    return [_with(item, tensors) for item in value] if isinstance(value, list) else value

@@ -38,9 +38,6 @@ except ModuleNotFoundError as error:
 
 # Candidates that are scored at a time: what bounds the memory.
 _BATCH = 1024
-# With a prior; see training.Schedule. After ten records of a task PaCM orders the rest of it with a rank
-# correlation of 0.75 on an A100's records and 0.72 on a CPU's; without it 0.41 and 0.64.
-_SHRINK = 1.0
 
 
 class NeuralVerifier(Verifier):
@@ -50,10 +47,11 @@ class NeuralVerifier(Verifier):
         loss: lambda_rank, rank_net, list_net or mse.
         mixed: a list is a step, whatever the tasks in it, as in the papers' code; else every list is of one
             task.
-        epochs, visits, rate: of a fit; see training.Schedule. The papers train for 50 epochs; `visits` bounds
-            what a fit while tuning takes.
+        epochs, visits, rate, anneal: of a fit; see training.Schedule. The papers train for 50 epochs at one
+            rate; `visits` bounds what a fit while tuning takes.
         fit_seconds: no epoch begins after so many.
         prior: weight of the draft's predicted seconds that the network corrects; 0 = the network alone.
+        shrink: how much a correction must be worth, see training.Schedule; of no account without a prior.
         normaliser: `standard` or `maximum`, see normaliser.Normaliser.
         device: cpu or cuda, where it is trained and asked. threads: of PyTorch meanwhile; on a few hundred
             records a second one gains little, and costs much where the core is busy.
@@ -68,11 +66,13 @@ class NeuralVerifier(Verifier):
         *,
         loss: str = "lambda_rank",
         mixed: bool = False,
-        epochs: int = 50,
+        epochs: int = 100,
         visits: int | None = 10_000,
         rate: float = 7e-4,
+        anneal: bool = True,
         fit_seconds: float = 600.0,
         prior: float = 4.0,
+        shrink: float = 0.1,
         normaliser: str = "standard",
         device: str = "cpu",
         threads: int = 1,
@@ -84,6 +84,8 @@ class NeuralVerifier(Verifier):
             whole(1, **{"verifier.visits": visits})
         positive(**{"verifier.rate": rate, "verifier.fit_seconds": fit_seconds})
         check_prior(prior)
+        if not 0 <= shrink < float("inf"):
+            raise ConfigError(f"verifier.shrink={shrink} is not accepted: give a number of at least 0.")
         check_form(normaliser)
         if prior and loss in ("mse", "list_net"):
             raise ConfigError(
@@ -97,7 +99,8 @@ class NeuralVerifier(Verifier):
             rate=rate,
             seconds=fit_seconds,
             mixed=mixed,
-            shrink=_SHRINK if prior else 0.0,
+            anneal=anneal,
+            shrink=shrink if prior else 0.0,
         )
         self._settings = {"loss": loss, "mixed": mixed, "prior": prior, "normaliser": normaliser}
         self._prior = prior
@@ -179,7 +182,7 @@ class NeuralVerifier(Verifier):
             "features": list(self.features),
             "settings": dict(self._settings),
             "seen": self._seen,
-            "normalisers": {n: {"shift": f.shift, "scale": f.scale} for n, f in self._normalisers.items()},
+            "normalisers": {name: vars(own) for name, own in self._normalisers.items()},
             "weights": {name: tensor.cpu().numpy() for name, tensor in weights.items()},
         }
 
@@ -206,16 +209,22 @@ class NeuralVerifier(Verifier):
                     f"{given.get(name)}, needed is {expected.get(name)}. Choose another checkpoint."
                 )
         for name, _, width in seen:
-            shapes = {np.shape(array) for array in state["normalisers"].get(name, {}).values()}
-            if name in self.branches().values() and shapes != {(width,)}:
+            if name not in self.branches().values():
+                continue
+            own = state["normalisers"].get(name, {})
+            shapes = [np.shape(own.get(part)) for part in ("shift", "scale")]
+            if shapes != [(width,), (width,)] or "limit" not in own:
                 raise ConfigError(
-                    f"the checkpoint's normaliser of {name} has the shapes {sorted(shapes)}, needed is "
-                    f"{(width,)}. Choose another checkpoint."
+                    f"the checkpoint's normaliser of {name} has {', '.join(own) or 'nothing'}, of the shapes "
+                    f"{shapes}; needed are shift and scale of {(width,)} and a limit. Choose another "
+                    "checkpoint."
                 )
         network.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in state["weights"].items()})
         self._network, self._seen = network.eval(), seen
         self._normalisers = {
-            name: Normaliser(np.asarray(own["shift"], np.float32), np.asarray(own["scale"], np.float32))
+            name: Normaliser(
+                np.asarray(own["shift"], np.float32), np.asarray(own["scale"], np.float32), own["limit"]
+            )
             for name, own in state["normalisers"].items()
         }
 
@@ -260,7 +269,7 @@ class PaCMVerifier(NeuralVerifier):
         statement, dataflow: its branches; one of them at least.
         form: `paper`, with the write-back among the movements and TVM's 164 numbers of a statement; `code`,
             with the inputs of the released weights.
-        loss … seed: as of NeuralVerifier.
+        settings: of NeuralVerifier.
     """
 
     model = "pacm"
@@ -271,18 +280,7 @@ class PaCMVerifier(NeuralVerifier):
         statement: bool = True,
         dataflow: bool = True,
         form: str = "paper",
-        loss: str = "lambda_rank",
-        mixed: bool = False,
-        epochs: int = 50,
-        visits: int | None = 10_000,
-        rate: float = 7e-4,
-        fit_seconds: float = 600.0,
-        prior: float = 4.0,
-        normaliser: str = "standard",
-        device: str = "cpu",
-        threads: int = 1,
-        resume: str | None = None,
-        seed: int = 0,
+        **settings: Any,
     ) -> None:
         if form not in _FORMS:
             raise ConfigError(f"verifier.form={form} is not accepted: give {' or '.join(_FORMS)}.")
@@ -292,20 +290,7 @@ class PaCMVerifier(NeuralVerifier):
             raise ConfigError(
                 "verifier.statement and verifier.dataflow are both off: PaCM needs one of its branches."
             )
-        super().__init__(
-            loss=loss,
-            mixed=mixed,
-            epochs=epochs,
-            visits=visits,
-            rate=rate,
-            fit_seconds=fit_seconds,
-            prior=prior,
-            normaliser=normaliser,
-            device=device,
-            threads=threads,
-            resume=resume,
-            seed=seed,
-        )
+        super().__init__(**settings)
 
     def branches(self) -> Mapping[str, str]:
         return self._branches

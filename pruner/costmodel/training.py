@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,12 +34,12 @@ class Schedule:
     epochs: at most. visits: candidates shown in all epochs together, at most (one epoch at least); None = no
     limit. step: candidates of an optimiser's step, at most. longest: candidates of a list; a task with more
     is cut into random lists anew in every epoch. rate, decay: of Adam. clip: of the gradient's norm.
-    validation: share of every task's records that training does not see. patience: epochs without a better
-    loss (in validation where there is one) after which it ends; the best weights are kept. seconds: no epoch
-    begins after so many. mixed: all of a step is one list, whatever the tasks, as in the papers' code.
-    shrink: weight of the mean square of the network's scores, about their list's mean, in the loss, over the
-    square of the number of candidates: it keeps what ten records teach close to the prior, and is nothing
-    from some fifty on.
+    anneal: the rate falls to nothing along half a cosine, all records are learnt from, and the last weights
+    are kept; else the rate stays, training does not see the share `validation` of every task's records, it
+    ends after `patience` epochs without a better loss (in validation where there is one), and the best
+    weights are kept. seconds: no epoch begins after so many. mixed: all of a step is one list, whatever the
+    tasks, as in the papers' code. shrink: weight of the mean square of the network's scores, about their
+    list's mean, in the loss: what keeps it close to the prior where records do not speak.
     """
 
     epochs: int = 50
@@ -48,6 +49,7 @@ class Schedule:
     rate: float = 7e-4
     decay: float = 1e-6
     clip: float = 0.5
+    anneal: bool = False
     validation: float = 0.1
     patience: int = 16
     seconds: float = 600.0
@@ -58,9 +60,9 @@ class Schedule:
         """How many epochs n candidates are shown in."""
         return self.epochs if self.visits is None else min(self.epochs, max(1, self.visits // n))
 
-    def pull(self, n: int) -> float:
-        """`shrink` for n candidates."""
-        return self.shrink / n**2
+    def rate_of(self, done: float) -> float:
+        """The rate when this share of all steps, 0 to 1, is done."""
+        return self.rate * (0.5 + 0.5 * math.cos(math.pi * done)) if self.anneal else self.rate
 
     def step_of(self, n: int) -> int:
         """Candidates of a step of n."""
@@ -80,7 +82,8 @@ class Examples:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of it: epochs run, the best loss and whether it is validation's, seconds."""
+    """What came of it: epochs run, the loss of the weights that were kept and whether it is validation's,
+    seconds."""
 
     epochs: int
     loss: float
@@ -98,7 +101,7 @@ def train(
     progress: Progress | None = None,
     resume: Resume | None = None,
 ) -> Trained:
-    """Trains the network where it is and leaves it with the best weights found, in eval mode.
+    """Trains the network where it is and leaves it with the weights to keep, in eval mode.
 
     Args:
         rng: splits and orders. torch's own generator is not used, so that a network that is made from a seed
@@ -108,21 +111,25 @@ def train(
     Raises ConfigError when no epoch had a finite loss.
     """
     start = time.monotonic()
-    kept, held = split(examples.group, schedule.validation, rng)
+    kept, held = split(examples.group, 0.0 if schedule.anneal else schedule.validation, rng)
     optimiser = torch.optim.Adam(network.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
     best, since, epoch = float("inf"), 0, 0
     weights = copy.deepcopy(network.state_dict())
     if resume is not None and (found := resume.load(network, optimiser, rng)) is not None:
         epoch, best, since, weights, spent = found
         start -= spent
-    epochs, pull = schedule.epochs_of(len(kept)), schedule.pull(len(examples.group))
+    epochs = schedule.epochs_of(len(kept))
     while epoch < epochs and since < schedule.patience and time.monotonic() - start < schedule.seconds:
         epoch += 1
         network.train()
         losses = []
-        for step in steps(examples.group, kept, schedule, rng):
+        parts = list(steps(examples.group, kept, schedule, rng))
+        for number, step in enumerate(parts):
+            rate = schedule.rate_of((epoch - 1 + number / len(parts)) / epochs)
+            for group in optimiser.param_groups:
+                group["lr"] = rate
             optimiser.zero_grad()
-            found_loss = _loss(network, examples, loss, pull, *step)
+            found_loss = _loss(network, examples, loss, schedule.shrink, *step)
             found_loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             torch.nn.utils.clip_grad_norm_(network.parameters(), schedule.clip)
             optimiser.step()
@@ -133,15 +140,14 @@ def train(
         if len(held):
             fixed = np.random.default_rng(0)  # the same lists in every epoch
             with torch.no_grad():
-                parts = steps(examples.group, held, schedule, fixed)
-                validated = float(
-                    np.mean([_loss(network, examples, loss, pull, *step).item() for step in parts])
-                )
+                parts = list(steps(examples.group, held, schedule, fixed))
+                found_losses = [_loss(network, examples, loss, schedule.shrink, *step) for step in parts]
+            validated = float(np.mean([one.item() for one in found_losses]))
         if progress is not None:
             progress(epoch, epochs, seen, validated)
         current = seen if validated is None else validated
         since += 1
-        if current < best:
+        if current < best or (schedule.anneal and math.isfinite(current)):
             best, since, weights = current, 0, copy.deepcopy(network.state_dict())
         if resume is not None:
             resume.save(network, optimiser, rng, (epoch, best, since, weights, time.monotonic() - start))
@@ -196,7 +202,7 @@ def split(group: Ints, share: float, rng: np.random.Generator) -> tuple[Ints, In
 
 
 def _loss(
-    network: Network, examples: Examples, loss: Loss, pull: float, candidates: Ints, lists: Ints
+    network: Network, examples: Examples, loss: Loss, shrink: float, candidates: Ints, lists: Ints
 ) -> Tensor:
     device = examples.labels.device
     chosen = torch.from_numpy(candidates).to(device)
@@ -204,11 +210,11 @@ def _loss(
     scores = network({branch: rows.take(chosen) for branch, rows in examples.rows.items()})
     padded, mask = in_lists(scores + examples.prior[chosen], places)
     found = loss(padded, in_lists(examples.labels[chosen], places)[0], mask)
-    if not pull:
+    if not shrink:
         return found
     own, _ = in_lists(scores, places)
     means = own.sum(dim=1) / mask.sum(dim=1)
-    pulled: Tensor = found + pull * (scores - means[places]).square().mean()
+    pulled: Tensor = found + shrink * (scores - means[places]).square().mean()
     return pulled
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from pruner.analyzer.device import Device
+from pruner.costmodel.checkpoint import load_checkpoint, save_checkpoint
 from pruner.costmodel.guard import verifier_scores
 from pruner.costmodel.verifier import TrainingSet, Verifier
 from pruner.errors import PrunerError
 from pruner.features.batch import FeatureBatch
 from pruner.testing import tiny
-from pruner.testing.archive import through_a_file
 from pruner.testing.suite import Suite, refused, unchanged
 
 Make = Callable[[], Verifier]
@@ -29,6 +30,12 @@ LEARNT = 0.3
 def _scores(make: Make, device: Device) -> NDArray[np.float64]:
     verifier = tiny.taught(make(), device)
     return _predicted(verifier, tiny.unseen(device, verifier.features))
+
+
+def _through_a_file(verifier: Verifier, folder: Path) -> dict[str, Any]:
+    """What a checkpoint of the verifier gives back."""
+    save_checkpoint(folder / "saved.safetensors", verifier.state_dict(), {})
+    return load_checkpoint(folder / "saved.safetensors")[0]
 
 
 def _predicted(verifier: Verifier, features: Features) -> NDArray[np.float64]:
@@ -146,17 +153,19 @@ class VerifierSuite(Suite):
         once.fit(records)
         np.testing.assert_allclose(_predicted(twice, unseen), _predicted(once, unseen), rtol=1e-4, atol=1e-5)
 
-    def test_a_saved_one_scores_as_before(self, make: Make, fitted: Verifier, unseen: Features) -> None:
+    def test_a_saved_one_scores_as_before(
+        self, make: Make, fitted: Verifier, unseen: Features, tmp_path: Path
+    ) -> None:
         loaded = make()
-        loaded.load_state_dict(through_a_file(fitted.state_dict()))
+        loaded.load_state_dict(_through_a_file(fitted, tmp_path))
         assert loaded.fitted, "a loaded verifier is fitted when the saved one was"
         np.testing.assert_array_equal(_predicted(loaded, unseen), _predicted(fitted, unseen))
 
-    def test_an_untrained_one_can_be_saved(self, make: Make, fitted: Verifier) -> None:
-        state, loaded = through_a_file(make().state_dict()), make()
+    def test_an_untrained_one_can_be_saved(self, make: Make, fitted: Verifier, tmp_path: Path) -> None:
+        state, loaded = _through_a_file(make(), tmp_path), make()
         loaded.load_state_dict(state)
         assert loaded.fitted == make().fitted
-        loaded.load_state_dict(through_a_file(fitted.state_dict()))
+        loaded.load_state_dict(_through_a_file(fitted, tmp_path))
         loaded.load_state_dict(state)
         assert loaded.fitted == make().fitted, "loading an unfitted state leaves it fitted"
 

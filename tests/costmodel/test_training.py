@@ -73,7 +73,7 @@ def test_it_ends_without_progress_and_keeps_the_best_weights():
     """Labels that nothing explains: validation gets worse while training gets better."""
     noise = training_set(100)
     noise = replace(noise, labels=np.random.default_rng(1).random(100))
-    verifier = PaCMVerifier(epochs=200, visits=None, prior=0.0)
+    verifier = PaCMVerifier(epochs=200, visits=None, prior=0.0, anneal=False)
     epochs = told(verifier)
     verifier.fit(noise)
     losses = [validated for *_, validated in epochs]
@@ -81,6 +81,25 @@ def test_it_ends_without_progress_and_keeps_the_best_weights():
     assert verifier.trained.validated
     assert verifier.trained.loss == min(losses)
     assert int(np.argmin(losses)) == len(losses) - 1 - 16  # the patience
+
+
+def test_the_rate_falls_along_half_a_cosine():
+    schedule = Schedule(rate=0.5, anneal=True)
+    assert [schedule.rate_of(done) for done in (0.0, 0.5, 1.0)] == pytest.approx([0.5, 0.25, 0.0])
+    assert schedule.rate_of(1 / 3) == pytest.approx(0.5 * 0.75)
+    assert Schedule(rate=0.5).rate_of(0.9) == 0.5
+
+
+def test_annealed_it_learns_from_all_records_for_all_epochs():
+    """Where labels are noise, what is kept is the last epoch's, which has learnt the most by heart."""
+    noise = training_set(100)
+    noise = replace(noise, labels=np.random.default_rng(1).random(100))
+    verifier = PaCMVerifier(epochs=60, visits=None, prior=0.0)
+    epochs = told(verifier)
+    verifier.fit(noise)
+    assert [validated for *_, validated in epochs] == [None] * 60
+    assert verifier.trained.loss == epochs[-1][2]
+    assert spearmanr(verifier.predict(noise.features), noise.labels).statistic > 0.8
 
 
 def test_no_epoch_begins_after_its_time():
@@ -94,14 +113,14 @@ class Cut(Exception):
     pass
 
 
-@pytest.mark.parametrize("after", [1, 3])
-def test_a_training_that_was_cut_off_ends_as_one_that_was_not(tmp_path, after):
+@pytest.mark.parametrize(("after", "anneal"), [(1, True), (3, True), (3, False)])
+def test_a_training_that_was_cut_off_ends_as_one_that_was_not(tmp_path, after, anneal):
     path = tmp_path / "training"
 
     def make():
-        return PaCMVerifier(epochs=6, resume=str(path))
+        return PaCMVerifier(epochs=6, anneal=anneal, resume=str(path))
 
-    whole = PaCMVerifier(epochs=6)
+    whole = PaCMVerifier(epochs=6, anneal=anneal)
     whole.fit(training_set())
     cut = make()
 
@@ -156,20 +175,20 @@ def test_the_threads_of_torch_stay_as_they_are():
     assert torch.get_num_threads() == before
 
 
-def test_ten_records_leave_the_scores_close_to_the_prior_and_many_do_not():
+def test_shrinking_keeps_ten_records_close_to_the_prior_and_lets_many_overrule_it():
     """The prior of the made-up records knows nothing, so that all that is right is learnt."""
     unseen, latency = features(80, 1)
     spread, ranked = {}, {}
     for n in (10, 200):
-        for shrink in (0.0, 1.0):
-            verifier = PaCMVerifier()
-            verifier._schedule = replace(verifier._schedule, shrink=shrink)
+        for shrink in (0.0, 0.1):
+            verifier = PaCMVerifier(shrink=shrink)
             verifier.fit(training_set(n))
             scores = verifier.predict(unseen)
             spread[n, shrink] = np.std(scores - prior_scores(unseen, 4.0))
             ranked[n, shrink] = spearmanr(scores, -latency).statistic
-    assert spread[10, 1.0] < 0.5 * spread[10, 0.0]
-    assert ranked[200, 1.0] > ranked[200, 0.0] - 0.05 > 0.6
+    print(spread, ranked)
+    assert spread[10, 0.1] < 0.5 * spread[10, 0.0]
+    assert ranked[200, 0.1] > 0.8
 
 
 def test_lists_are_drawn_together_each_about_its_own_mean():
