@@ -94,6 +94,7 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
         "train_fraction": cfg.train_fraction,
         "train_failed": cfg.failed,
         "fit_seconds": cfg.fit_seconds,
+        "settings": cfg.settings,
         "seeds": list(cfg.seed),
         "skipped": found.skipped,
         "left_out": [*left_out, *unscored],

@@ -76,7 +76,12 @@ def _remarks(document: Mapping[str, Any]) -> list[str]:
     units = document["units"]
     late = [unit for unit in units if unit["fit_s"] > document["fit_seconds"]]
     commits = sorted({str(unit["commit"]) for unit in units} - {str(document["commit"])})
+    alone = [unit["verifier"] for unit in units if not unit["tried"] and unit["trained"]]
     said = []
+    if document["settings"] > 1 and alone:
+        names = ", ".join(dict.fromkeys(alone))
+        many = document["settings"]
+        said.append(f"There is no choice of settings for {names}: each has one, the others {many}.")
     if document["left_out"]:
         said.append(f"Left out, without a valid record to score: {', '.join(document['left_out'])}.")
     if document["unusable"]:

@@ -43,6 +43,11 @@ class Entry:
         for override in overrides:
             if not override.startswith("verifier."):
                 raise ConfigError(f"verifiers={label!r}: {override} is no setting of a verifier. {_FORM}")
+            key, _, _ = override.partition("=")
+            if key in _OF_THE_STUDY:
+                raise ConfigError(
+                    f"verifiers={label!r}: {key} is not the verifier's here. {_OF_THE_STUDY[key]}"
+                )
         lists = _lists().get(name)
         if lists is not None and len(lists) < settings:
             raise ConfigError(
@@ -89,6 +94,11 @@ def _composed(label: str, tried: tuple[str, ...]) -> DictConfig:
     return found
 
 
+_OF_THE_STUDY = {
+    "verifier.fit_seconds": "Give fit_seconds= of the study, the same for all.",
+    "verifier.resume": "The study keeps what it has made, and goes on with it.",
+    "verifier.seed": "Give seed= of the study.",
+}
 _FORM = (
     "Give an option of `pruner tune`'s verifier or package.module.Class, and settings behind it: "
     "'xgb verifier.depth=6'."

@@ -15,6 +15,7 @@ from pruner.records.dataset import Dataset, RecordedTask
 from pruner.records.spaces import recorded_rows
 from pruner.search.population import Population
 from pruner.search.tir_reader import read_nest
+from pruner.target import family
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -92,7 +93,7 @@ def seen_by(device: Device, target: Target, task: str) -> Device:
     if device.kind == "cpu":
         return restricted_to(device, target, int(target.attrs.get("num-cores", device.cores)))
     arch = target.attrs.get("arch")
-    if arch is not None and str(arch).rstrip("af") != str(device.target["arch"]).rstrip("af"):
+    if arch is not None and family(arch) != family(device.target["arch"]):
         raise ConfigError(
             f"{task} was recorded for {arch}; device {device.name} is {device.target['arch']}. Give device= "
             "the one that the records are from."

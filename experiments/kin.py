@@ -7,16 +7,15 @@ model that has trained on the one has seen the other, so that both must be on on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import tvm_ffi
 from tvm.ir import IRModule
 from tvm.s_tir import SBlock
 
+from pruner.statements import statements
+
 _REDUCE = 2  # IterVar::kCommReduce
-# Where statements hold others. The initial value of a reduction is none of its own.
-_INSIDE = ("block", "body", "then_case", "else_case")
 
 
 def families(modules: Sequence[IRModule]) -> list[list[int]]:
@@ -56,8 +55,8 @@ def program_id(module: IRModule) -> str:
 def _main_reduction(module: IRModule) -> SBlock | None:
     reductions = [
         block
-        for block in _blocks(module["main"].body)
-        if any(int(axis.iter_type) == _REDUCE for axis in block.iter_vars)
+        for block, _ in statements(module["main"].body)
+        if isinstance(block, SBlock) and any(int(axis.iter_type) == _REDUCE for axis in block.iter_vars)
     ]
     return max(reductions, key=_iterations, default=None)
 
@@ -65,14 +64,3 @@ def _main_reduction(module: IRModule) -> SBlock | None:
 def _iterations(block: SBlock) -> int:
     """Extents that are no constants count as 1."""
     return math.prod(int(getattr(axis.dom.extent, "value", 1)) for axis in block.iter_vars)
-
-
-def _blocks(statement: Any) -> Iterator[SBlock]:
-    """Every block, in no particular order."""
-    left = [statement]
-    while left:
-        statement = left.pop()
-        if isinstance(statement, SBlock):
-            yield statement
-        inside = [getattr(statement, name, None) for name in _INSIDE]
-        left += [part for part in (*inside, *getattr(statement, "seq", ())) if part is not None]

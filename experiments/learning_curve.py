@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FILE = "cost_model.json"
 # What must be the same in all jobs, so that their shares of the records are all that differs.
-_SAME = ("device", "split", "seeds", "programs", "fit_seconds")
+_SAME = ("device", "split", "seeds", "programs", "failed", "train_failed", "settings", "fit_seconds")
 
 NOTES = """\
 Top-1 by the share of every task's training programs that a verifier has, random as the exact expectation of a

@@ -21,6 +21,7 @@ from pruner.costmodel.shipped import find_checkpoint
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
 from pruner.records.dataset import RecordedTask
+from pruner.target import family
 
 
 def identity(task: RecordedTask) -> dict[str, str]:
@@ -28,7 +29,7 @@ def identity(task: RecordedTask) -> dict[str, str]:
     (see kin.py) and `target`, its kind and architecture. Cores do not count, as little as the machine: what
     was learnt of a program on one CPU tells of another that runs the same code."""
     attributes = task.target.attrs
-    arch = str(attributes.get("arch") or attributes.get("mcpu") or "").rstrip("af")
+    arch = family(attributes.get("arch")) if "arch" in attributes else str(attributes.get("mcpu") or "")
     return {
         "name": task.id,
         "program": program_id(task.mod),
@@ -81,7 +82,11 @@ class Pretrained:
             own = trained.get((task["program"], task["target"]))
             same = own or trained.get((task["family"], task["target"]))
             if same is not None:
-                kin = "" if same["program"] == task["program"] else ", from which it differs in the epilogue"
+                kin = (
+                    ""
+                    if same.get("program") == task["program"]
+                    else ", from which it differs in the epilogue"
+                )
                 seen.append(f"{task['name']} (its {same['name']}{kin})")
         if seen:
             raise ConfigError(

@@ -11,7 +11,7 @@ from pruner.analyzer.host import restricted_to
 from pruner.cores import usable_cpus
 from pruner.errors import DeviceError
 from pruner.measure import gpu
-from pruner.target import Given, arch_of, kind_of, resolve_target
+from pruner.target import Given, arch_of, family, kind_of, resolve_target
 from pruner.workload import Task
 
 
@@ -103,7 +103,7 @@ def _gpu_of(arch: str | None) -> tuple[Device, list[str]]:
 
 def _same(arch: str, device: Device) -> bool:
     """Whether the device is of the architecture, whatever its suffix (sm_90a is an sm_90)."""
-    return arch.rstrip("af") == str(device.target["arch"]).rstrip("af")
+    return family(arch) == family(device.target["arch"])
 
 
 def _names(devices: list[Device]) -> str:

@@ -57,6 +57,11 @@ def resolve_target(
     return resolved, notes
 
 
+def family(arch: object) -> str:
+    """An architecture without what says how much of it is used: sm_90a and sm_90 are the same device."""
+    return str(arch).rstrip("af")
+
+
 def kind_of(target: Given) -> str:
     """The kind of a target, such as llvm or cuda. Raises ConfigError when TVM does not know it."""
     description = described(target)

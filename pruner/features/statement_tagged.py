@@ -8,14 +8,13 @@ is 0, as there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from tvm.ir import IRModule
-from tvm.s_tir import SBlock
-from tvm.tirx import BufferStore, Stmt
+from tvm.tirx import BufferStore
 
 from pruner.analyzer.device import Device
 from pruner.errors import ConfigError
@@ -23,6 +22,7 @@ from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.statement import StatementFeatures
 from pruner.search.candidate import Candidate
 from pruner.search.population import Population
+from pruner.statements import statements
 
 # Column by word.
 TAGS = {
@@ -96,22 +96,10 @@ def compute_text(mod: IRModule) -> str:
     """A line `name(axes) = expression` for each store of a block of `main`, in order; a reduction's is what
     it adds, not what it begins with."""
     lines = []
-    for block, store in _stores(mod["main"].body, None):
+    for store, block in statements(mod["main"].body):
+        if block is None or not isinstance(store, BufferStore):
+            continue
         axes = (str(axis.var.name) for axis in block.iter_vars if axis.iter_type == _SPATIAL)
         listed = ", ".join(axis.removeprefix("v_") for axis in axes)
         lines.append(f"{block.name_hint}({listed}) = {store.value}")
     return "\n".join(lines)
-
-
-def _stores(statement: Stmt, block: SBlock | None) -> Iterator[tuple[SBlock, BufferStore]]:
-    """Every store and the innermost block that it stands in."""
-    if isinstance(statement, BufferStore):
-        if block is not None:
-            yield block, statement
-        return
-    if isinstance(statement, SBlock):
-        block = statement
-    inside = [getattr(statement, name, None) for name in ("block", "body", "then_case", "else_case")]
-    for part in (*inside, *getattr(statement, "seq", ())):
-        if part is not None:
-            yield from _stores(part, block)

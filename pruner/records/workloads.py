@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,10 @@ from pruner.records.database import plain
 from pruner.records.node_graph import check_todays, decode, unpack
 from pruner.records.reading import parse
 from pruner.search.materialise import reason_of
+from pruner.statements import statements
 from pruner.workload import make_task
 
 _ANY_TARGET = {"kind": "llvm", "num-cores": 1}
-# Where statements hold others.
-_INSIDE = ("block", "init", "body", "then_case", "else_case")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,17 +66,9 @@ def read_module(text: object, name: str) -> IRModule:
 
 def block_names(mod: IRModule) -> tuple[str, ...]:
     """The names of the blocks, which traces find them by and TVM's comparisons of programs pass over."""
-    return tuple(_block_names(mod["main"].body))
-
-
-def _block_names(statement: Any) -> Iterator[str]:
-    left = [statement]
-    while left:
-        statement = left.pop()
-        if isinstance(statement, SBlock):
-            yield str(statement.name_hint)
-        inside = [getattr(statement, name, None) for name in _INSIDE]
-        left += [part for part in (*inside, *getattr(statement, "seq", ())) if part is not None]
+    return tuple(
+        str(block.name_hint) for block, _ in statements(mod["main"].body) if isinstance(block, SBlock)
+    )
 
 
 def _well_formed(module: Any, name: str) -> IRModule:

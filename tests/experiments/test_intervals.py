@@ -37,7 +37,8 @@ def test_a_plain_interval_is_that_of_the_logarithms():
     differences = [-0.5, 0.25, 0.75, 2.0]
     logs = {name: np.log(value) for name, value in interval(list(np.exp(differences))).items()}
     assert plain_interval(differences) == pytest.approx(logs)
-    assert plain_interval([-3.0]) == {"mean": -3.0, "low": None, "high": None}
+    for values in ([-3.0], [-3.0, -3.0]):
+        assert plain_interval(values) == {"mean": -3.0, "low": None, "high": None}
     assert plain_interval([])["mean"] is None
 
 
