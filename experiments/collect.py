@@ -112,19 +112,19 @@ def collect(cfg: DictConfig, words: Sequence[str]) -> None:
         for number, block in enumerate(blocks, 1):
             where = f"{number}/{len(blocks)}  {block.name}"
             if block.done:
-                _say(f"{where}  kept")
+                output.say(f"{where}  kept")
                 continue
             if cfg.minutes and time.monotonic() - start > 60 * cfg.minutes:
-                _say(f"The {cfg.minutes:g} minutes are over.")
+                output.say(f"The {cfg.minutes:g} minutes are over.")
                 break
             told = make(cfg, block, benches[block], made["machine"])
             failed = f"  {told['failed']} failed" if told["failed"] else ""
             best = latency(told["best_s"])
-            _say(f"{where}  {told['programs']} programs{failed}  best {best}  {told['seconds']:.0f} s")
+            output.say(f"{where}  {told['programs']} programs{failed}  best {best}  {told['seconds']:.0f} s")
     _join(cfg, [block for block in blocks if block.done], made)
     missing = sum(not block.done for block in blocks)
     if missing:
-        _say(
+        output.say(
             f"{missing} of {len(blocks)} blocks are missing; the same command with blocks={folder} makes "
             "them."
         )
@@ -229,10 +229,6 @@ def _join(cfg: DictConfig, blocks: Sequence[Block], made: Mapping[str, Any]) -> 
         Dataset.concat([parts[i] for parts, _ in loaded]).save(folder / f"{name}.npz")
     told = [told for _, told in loaded]
     write_whole(folder / "README.md", readme(made, told))
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -42,10 +42,10 @@ def compare(cfg: DictConfig, words: Sequence[str]) -> None:
     were given."""
     chosen = _arms(cfg)
     made = output.origin(NAME, words)
-    _say(f"{made['machine']}  {made['commit'] or 'not in a clone'}")
+    output.say(f"{made['machine']}  {made['commit'] or 'not in a clone'}")
     folder = Path(cfg.blocks or cfg.work_dir)
     settings.make_folder("blocks", folder)
-    study = Study(cfg.trials, tuple(cfg.overrides), folder, made["machine"], _say)
+    study = Study(cfg.trials, tuple(cfg.overrides), folder, made["machine"], output.say)
     with alone_in(folder):
         blocks = _blocks(study, chosen, cfg.seed)
     names = {workload: [arm.name for arm in arms] for workload, arms in chosen.items()}
@@ -60,7 +60,7 @@ def compare(cfg: DictConfig, words: Sequence[str]) -> None:
     )
     for block in blocks:
         for arm, error in block.failed.items():
-            _say(
+            output.say(
                 f"{block.workload} seed {block.seed}  {arm} FAILED; the same command tries it again: {error}"
             )
 
@@ -93,17 +93,13 @@ def _arms(cfg: DictConfig) -> dict[str, list[Arm]]:
     return {w: [*arms, *(extra if w in cfg.extra_workload else [])] for w in cfg.workload}
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
 def _show(block: Block, arms: Sequence[Arm]) -> None:
     """A block's end, a line per arm: final latency as timed again, and seconds."""
     for arm in arms:
         points = block.curve(arm.name)
         seconds = block.arms[arm.name].seconds.get("total", 0.0)
         found = f"{latency(points[-1].latency_s)}  {seconds:.1f} s" if points else "no result"
-        _say(f"  {arm.name:18}{found}")
+        output.say(f"  {arm.name:18}{found}")
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

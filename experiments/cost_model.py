@@ -43,13 +43,12 @@ from experiments.cost_model_rows import (
 )
 from experiments.entries import RANDOM, Entry
 from experiments.featured import featured
+from experiments.judged import named_device
 from experiments.pool import Pool
 from experiments.pretrained import Pretrained
 from experiments.recorded import Reading, by_task, check_one_machine
 from experiments.splits import SPLITS, Fold, folds, share, validation
 from experiments.units import Maker, Unit
-from pruner.analyzer.device import Device
-from pruner.config import compose
 from pruner.errors import ConfigError
 from pruner.files import alone_in
 from pruner.records.read import read
@@ -68,21 +67,23 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
     """Reads the records, fits and scores, writes the files. words: the settings as they were given."""
     entries = _entries(cfg)
     frozen = [Pretrained.of(given) for given in cfg.checkpoints]
-    device = Device.of(compose(["workload=GMM/0", f"device={cfg.device}"]).device)
+    device = named_device(cfg.device)
+    folder = Path(cfg.blocks or cfg.work_dir)
+    settings.make_folder("blocks", folder)
+    if cfg.cache is not None:
+        settings.make_folder("cache", Path(cfg.cache))
     made = output.origin(STUDY, words)
-    dataset, found = read(cfg.data, progress=Reading(_say))
-    _say(found.summary())
+    dataset, found = read(cfg.data, progress=Reading(output.say))
+    output.say(found.summary())
     tasks = by_task(dataset, cfg.recorded, cfg.tasks)
     check_one_machine(tasks, "the records")
     for one in frozen:
         one.check_unseen([records.tasks[0] for records in tasks if (records.failure == "").any()])
     names = set().union(*(one.features for one in entries), *(one.features for one in frozen))
-    found_tasks, left_out = featured(tasks, device, names, cfg.cache, _say)
+    found_tasks, left_out = featured(tasks, device, names, cfg.cache, output.say)
     pool = Pool(found_tasks)
     splits = {seed: _folds(cfg, pool, seed) for seed in cfg.seed}
-    folder = Path(cfg.blocks or cfg.work_dir)
-    settings.make_folder("blocks", folder)
-    maker = Maker(pool, folder, cfg.fit_seconds, made["versions"], made["commit"], _say)
+    maker = Maker(pool, folder, cfg.fit_seconds, made["versions"], made["commit"], output.say)
     with alone_in(folder):
         everything, units = _run(maker, entries, frozen, splits, cfg.split)
     unscored = [task.name for task in pool.tasks if task not in [one.task for one in everything]]
@@ -133,7 +134,7 @@ def _run(
     }
     for seed, parts in splits.items():
         found += (new := by_chance(maker.pool, seed, parts))
-        _say(f"seed {seed}  {said(new)}")
+        output.say(f"seed {seed}  {said(new)}")
         held = [validation(split, maker.pool.programs, fold.train, seed) for fold in parts]
         for entry in entries:
             mine = units[entry.label][seed] = []
@@ -143,12 +144,12 @@ def _run(
                 )
                 mine.append(maker.unit(entry, seed, fold, inside, what))
             found += (new := results(maker.pool, entry.label, seed, parts, [unit.scores for unit in mine]))
-            _say(f"seed {seed}  {said(new)}")
+            output.say(f"seed {seed}  {said(new)}")
         for model in frozen:
             mine = [model.unit(maker, fold, f"seed {seed}  {model.label}") for fold in parts]
             units[model.label][seed] = mine
             found += (new := results(maker.pool, model.label, seed, parts, [unit.scores for unit in mine]))
-            _say(f"seed {seed}  {said(new)}")
+            output.say(f"seed {seed}  {said(new)}")
     return found, units
 
 
@@ -185,10 +186,6 @@ def _folds(cfg: DictConfig, pool: Pool, seed: int) -> list[Fold]:
             f"split={cfg.split}: no task has two programs to score that differ in latency. Give more records."
         )
     return found
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 if __name__ == "__main__":

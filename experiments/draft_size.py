@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 from experiments import output, settings
 from experiments.draft_size_report import picture, report, said
 from experiments.draft_size_rows import SUMMARY, Kind, Row, Size, grouped, option, score, shown, summary
-from experiments.judged import judged
+from experiments.judged import judged, named_device
 from experiments.recorded import Reading, by_task
 from pruner.analyzer.device import Device
 from pruner.analyzer.penalties import kept_penalties
@@ -42,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def study(cfg: DictConfig, words: Sequence[str]) -> None:
     """Reads the records, scores them task by task, writes the files."""
     sizes = _sizes(cfg)
-    device = Device.of(compose(["workload=GMM/0", f"device={cfg.device}"]).device)
+    device = named_device(cfg.device)
     kinds = _kinds(cfg, device)
     made = output.origin(STUDY, words)
-    dataset, found = read(cfg.data, progress=Reading(_say))
-    _say(found.summary())
+    dataset, found = read(cfg.data, progress=Reading(output.say))
+    output.say(found.summary())
     tasks = by_task(dataset, cfg.recorded, cfg.tasks)
     rows: list[Row] = []
     left_out, unscored = [], 0
@@ -54,11 +54,13 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
         task = judged(records, device)
         if task is None:
             left_out.append(records.tasks[0].id)
-            _say(f"{number}/{len(tasks)}  {left_out[-1]}  left out: no valid record of it can be replayed")
+            output.say(
+                f"{number}/{len(tasks)}  {left_out[-1]}  left out: no valid record of it can be replayed"
+            )
             continue
         unscored += task.unscored
         rows += (new := list(score(task, kinds, sizes)))
-        _say(f"{number}/{len(tasks)}  {said(new, task.slow, task.unscored)}")
+        output.say(f"{number}/{len(tasks)}  {said(new, task.slow, task.unscored)}")
     if not rows:
         raise ConfigError(f"no task of {', '.join(cfg.data)} has a valid record: give other records.")
     document = {
@@ -113,12 +115,8 @@ def _kinds(cfg: DictConfig, device: Device) -> list[Kind]:
         except PrunerError as error:
             if cfg.drafts:
                 raise
-            _say(f"draft={name} is left out: {error}")
+            output.say(f"draft={name} is left out: {error}")
     return kinds
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 if __name__ == "__main__":

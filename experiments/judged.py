@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from pruner.analyzer.device import Device
 from pruner.analyzer.host import restricted_to
+from pruner.config import compose
 from pruner.errors import ConfigError
 from pruner.records.dataset import Dataset, RecordedTask
 from pruner.records.spaces import recorded_rows
@@ -41,6 +42,11 @@ class Judged:
     latency_s: Floats
     slow: int
     unscored: int
+
+
+def named_device(name: str) -> Device:
+    """The device of an option of `pruner tune`. Raises ConfigError for another name."""
+    return Device.of(compose(["workload=GMM/0", f"device={name}"]).device)
 
 
 def judged(records: Dataset, device: Device) -> Judged | None:

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def say(line: str) -> None:
+    """A line of progress, at once."""
+    print(line, flush=True)
+
+
 def origin(study: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Which machine, command and commit made a table: `machine` is the fingerprint of its CPU (model, cores,
     vector flags, TVM and LLVM) and of its GPU, if it has one, `commit` is null outside a clone, `versions`

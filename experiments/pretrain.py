@@ -10,7 +10,7 @@ records, features, settings and versions is kept, and a training that was cut of
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ from experiments import output, settings
 from experiments.definitions import Definition, definitions, read_definitions
 from experiments.entries import Entry
 from experiments.featured import featured
+from experiments.judged import named_device
 from experiments.pool import Pool
 from experiments.pretrain_report import report, said, table_row
 from experiments.recorded import Reading, by_task, check_one_machine
 from experiments.trainer import Material, Trainer
 from pruner.analyzer.device import Device
-from pruner.config import compose
 from pruner.costmodel.shipped import FOLDER
 from pruner.files import alone_in
 from pruner.records.dataset import Dataset
@@ -50,21 +50,25 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
     shipped: Any = OmegaConf.to_container(cfg.shipped)
     own = None if cfg.definitions is None else read_definitions(cfg.definitions)
     chosen = definitions(shipped if own is None else own, cfg.checkpoints)
-    jobs = [(one, Entry.of(one.verifier, 1), _device(one)) for one in chosen]
+    jobs = [(one, Entry.of(one.verifier, 1), named_device(one.device)) for one in chosen]
     for one in chosen:
         _ = one.paths
     folder = Path(cfg.folder or FOLDER)
     settings.make_folder("folder", folder)
+    if cfg.cache is not None:
+        settings.make_folder("cache", Path(cfg.cache))
     made = output.origin(STUDY, words)
-    trainer = Trainer(folder, cfg.seed, cfg.fit_seconds, made, _say)
+    # By name, since a path would say something of this machine.
+    given = [] if own is None else [f"definitions={Path(cfg.definitions).name}"]
+    trainer = Trainer(folder, cfg.seed, cfg.fit_seconds, given, made, output.say)
     gathering = Gathering(cfg.cache)
     rows = []
     with alone_in(folder):
         for definition, entry, device in jobs:
-            _say(f"{definition.name}  {entry.label}, from {', '.join(definition.origins)}")
+            output.say(f"{definition.name}  {entry.label}, from {', '.join(definition.origins)}")
             found = trainer.checkpoint(definition, entry, gathering.material(definition, entry, device))
             rows.append(table_row(definition.name, found))
-            _say(f"{definition.name}  {said(rows[-1])}")
+            output.say(f"{definition.name}  {said(rows[-1])}")
     output.write(
         cfg.work_dir,
         STUDY,
@@ -91,25 +95,16 @@ class Gathering:
             self._last = None  # before the next one takes memory
             tasks = by_task(self._dataset(definition), definition.recorded, definition.tasks)
             check_one_machine(tasks, "the records")
-            found, _ = featured(tasks, device, entry.features, self.cache, _say)
+            found, _ = featured(tasks, device, entry.features, self.cache, output.say)
             self._last = key, Material(Pool(found), tasks, device.name)
         return self._last[1]
 
     def _dataset(self, definition: Definition) -> Dataset:
         if definition.data not in self._read:
-            dataset, report = read(definition.paths, progress=Reading(_say))
-            _say(report.summary())
+            dataset, report = read(definition.paths, progress=Reading(output.say))
+            output.say(report.summary())
             self._read = {definition.data: dataset}
         return self._read[definition.data]
-
-
-def _device(definition: Definition) -> Device:
-    composed: Mapping[str, Any] = compose(["workload=GMM/0", f"device={definition.device}"]).device
-    return Device.of(composed)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -79,11 +79,13 @@ class Material:
 
 @dataclass(frozen=True)
 class Trainer:
-    """Makes checkpoints in `folder`. made: see output.origin. say: shows a line of progress."""
+    """Makes checkpoints in `folder`. given: settings that a definition's command needs besides its name.
+    made: see output.origin. say: shows a line of progress."""
 
     folder: Path
     seed: int
     fit_seconds: float
+    given: Sequence[str]
     made: Mapping[str, Any]
     say: Callable[[str], None]
 
@@ -136,7 +138,7 @@ class Trainer:
         task = pool.programs.task[train]
         counts = {own.name: int((task == i).sum()) for i, own in enumerate(pool.tasks)}
         config: Any = OmegaConf.to_container(entry.config(entry.tried[0]))
-        command = ["python", "-m", "experiments.pretrain", f"checkpoints={definition.name}"]
+        command = ["python", "-m", "experiments.pretrain", *self.given, f"checkpoints={definition.name}"]
         header = {
             "name": definition.name,
             "data": definition.origins,
