@@ -99,6 +99,7 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
         "seeds": list(cfg.seed),
         "skipped": found.skipped,
         "left_out": [*left_out, *unscored],
+        "elsewhere": {one.label: one.elsewhere([records.tasks[0] for records in tasks]) for one in frozen},
         "unusable": sum(task.unusable for task in pool.tasks),
         "refused": sum(task.refused for task in pool.tasks),
         "programs": len(pool.latency_s),

@@ -28,8 +28,10 @@ NOTES = """\
 Top-k: the best latency over the best one among the k programs with the highest scores, weighted over tasks as
 the network runs them (TenSet's definition). median: over tasks, of their own Top-1. pairs: the share of the
 pairs of programs that stand in the right order. Rank correlations are Spearman's. The last two are means over
-tasks. random: the exact expectation of a random order. Means over seeds, with 95 % bootstrap intervals. fit:
-seconds of one fit; predict: of scoring a fold's programs; memory: the most that the process held."""
+tasks. random: the exact expectation of a random order. Means over seeds; in brackets 95 % of the means of
+seeds drawn with replacement, of three seeds their range: what halves and first weights do, not other tasks.
+better or worse: the bracket excludes no difference. fit: seconds of one fit; predict: of scoring a fold's
+programs; memory: the most that the process held, with all that was there before."""
 
 
 def described(task: TaskPrograms) -> str:
@@ -75,15 +77,20 @@ def report(document: Mapping[str, Any]) -> str:
 def _remarks(document: Mapping[str, Any]) -> list[str]:
     units = document["units"]
     late = [unit for unit in units if unit["fit_s"] > document["fit_seconds"]]
-    commits = sorted({str(unit["commit"]) for unit in units} - {str(document["commit"])})
-    alone = [unit["verifier"] for unit in units if not unit["tried"] and unit["trained"]]
+    made = {str(unit["commit"]) for unit in units}
+    commits = sorted(made - {str(document["commit"])})
+    counts = {u["verifier"]: max(1, len(u["tried"])) for u in units if u["trained"]}
+    fewer = [f"{name} ({n})" for name, n in counts.items() if n < document["settings"]]
     said = []
-    if document["settings"] > 1 and alone:
-        names = ", ".join(dict.fromkeys(alone))
-        many = document["settings"]
-        said.append(f"There is no choice of settings for {names}: each has one, the others {many}.")
+    if fewer:
+        said.append(
+            f"Fewer settings to choose from than the others' {document['settings']}: {', '.join(fewer)}."
+        )
     if document["left_out"]:
         said.append(f"Left out, without a valid record to score: {', '.join(document['left_out'])}.")
+    for label, names in document["elsewhere"].items():
+        if names:
+            said.append(f"{label} was trained on these for another target: {', '.join(names)}.")
     if document["unusable"]:
         said.append(f"{document['unusable']} records are rows of no space and were left out.")
     if document["refused"]:
@@ -95,6 +102,8 @@ def _remarks(document: Mapping[str, Any]) -> list[str]:
         )
     if commits:
         said.append(f"Some models were fitted before, by {', '.join(commits)}.")
+    if any(commit.endswith("-dirty") for commit in made):
+        said.append("Some models were fitted by code that is in no commit.")
     return [f"\n{line}" for line in said]
 
 

@@ -26,7 +26,7 @@ class Entry:
     """A verifier by its option of `pruner tune` or as `package.module.Class`, with overrides behind it:
     `pacm verifier.dataflow=false`.
 
-    label: as given. tried: lists of overrides to choose from, the first of them the verifier's own settings.
+    label: as given. tried: lists of overrides to choose from, no two of one meaning.
     """
 
     label: str
@@ -54,7 +54,11 @@ class Entry:
                 f"settings={settings} is not accepted: {_TRIED.name} has {len(lists)} for {name}. Every "
                 "verifier is given as many."
             )
-        entry = cls(label, tuple(lists[:settings]) if lists else ((),))
+        tried: dict[str, tuple[str, ...]] = {}
+        for one in lists[:settings] if lists else [()]:
+            # What the entry itself sets may leave two lists with one meaning.
+            tried.setdefault(OmegaConf.to_yaml(_composed(label, one)), one)
+        entry = cls(label, tuple(tried.values()))
         _ = entry.features  # all can be made
         return entry
 

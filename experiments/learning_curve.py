@@ -22,12 +22,22 @@ if TYPE_CHECKING:
 
 FILE = "cost_model.json"
 # What must be the same in all jobs, so that their shares of the records are all that differs.
-_SAME = ("device", "split", "seeds", "programs", "failed", "train_failed", "settings", "fit_seconds")
+_SAME = (
+    "commit",
+    "device",
+    "split",
+    "seeds",
+    "programs",
+    "failed",
+    "train_failed",
+    "settings",
+    "fit_seconds",
+)
 
 NOTES = """\
 Top-1 by the share of every task's training programs that a verifier has, random as the exact expectation of a
-random order. Means over seeds, with 95 % bootstrap intervals; better or worse means that the interval
-excludes no difference."""
+random order. Means over seeds; in brackets 95 % of the means of seeds drawn with replacement, of three seeds
+their range; better or worse means that the bracket excludes no difference."""
 
 Row = dict[str, Any]
 
@@ -44,6 +54,7 @@ def learning_curve(folder: Path, study: str, made: Mapping[str, Any]) -> str:
     last = next(reversed(documents.values()))
     made = {**made, "machine": last["machine"]}
     curves = _curves(rows)
+    largest = next(reversed(documents))
     less = _less_data(rows)
     text = "\n".join(
         [
@@ -52,7 +63,8 @@ def learning_curve(folder: Path, study: str, made: Mapping[str, Any]) -> str:
             _table(curves),
             *(
                 [
-                    "\nThe first verifier with a share of the data less the others with all, seed by seed:\n",
+                    "\nThe first verifier with a share of the training programs less the others with "
+                    f"{largest:g} of them, seed by seed:\n",
                     _less(less),
                 ]
                 if less

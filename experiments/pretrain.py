@@ -60,6 +60,7 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
     made = output.origin(STUDY, words)
     # By name, since a path would say something of this machine.
     given = [] if own is None else [f"definitions={Path(cfg.definitions).name}"]
+    given += [f"seed={cfg.seed}", f"fit_seconds={cfg.fit_seconds:g}"]
     trainer = Trainer(folder, cfg.seed, cfg.fit_seconds, given, made, output.say)
     gathering = Gathering(cfg.cache)
     rows = []

@@ -94,6 +94,12 @@ class Pretrained:
                 "Choose others with tasks=, or a checkpoint that was trained without them."
             )
 
+    def elsewhere(self, tasks: Sequence[RecordedTask]) -> list[str]:
+        """Names of those of the tasks, or their kin, that it was trained on for another target: code that it
+        has not seen of a computation that it has."""
+        families = {one["family"] for one in self.made["tasks"]}
+        return [task.id for task in tasks if identity(task)["family"] in families]
+
     def unit(self, maker: Maker, fold: Fold, what: str) -> Unit:
         """Its scores of what the fold scores; nothing is fitted."""
         features = maker.pool.features(fold.scored, self.verifier.features)

@@ -138,7 +138,7 @@ class Trainer:
         task = pool.programs.task[train]
         counts = {own.name: int((task == i).sum()) for i, own in enumerate(pool.tasks)}
         config: Any = OmegaConf.to_container(entry.config(entry.tried[0]))
-        command = ["python", "-m", "experiments.pretrain", *self.given, f"checkpoints={definition.name}"]
+        command = ["python", "-m", "experiments.pretrain", f"checkpoints={definition.name}", *self.given]
         header = {
             "name": definition.name,
             "data": definition.origins,
@@ -156,13 +156,16 @@ class Trainer:
             "half": definition.half,
             "versions": dict(self.made["versions"]),
             "commit": self.made["commit"],
-            "command": shlex.join([*command, *([f"seed={self.seed}"] if self.seed else [])]),
+            "command": shlex.join(command),
         }
+        seen = sorted(entry.features)
         depends = {
             **{name: value for name, value in header.items() if name != "commit"},
             "class": config["_target_"],
             "fit_seconds": self.fit_seconds,
-            "numbers": [own.digest(sorted(entry.features)) for own in pool.tasks if own.name in trained],
+            "numbers": [
+                own.digest(seen) for own in pool.tasks if own.name in {*trained, *definition.leave_out}
+            ],
             "train": hashlib.sha256(train.tobytes()).hexdigest(),
         }
         header["key"] = hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:32]

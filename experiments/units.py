@@ -31,8 +31,9 @@ from pruner.files import draft_of
 
 Floats = NDArray[np.float64]
 
-# Settings are chosen by the mean of these over the validation records.
-CHOSEN_BY = ("top1", "top5", "pairwise")
+# What settings are chosen by on the validation records. Top-k of a few tasks hangs on which of some nearly
+# equal programs stands first, so that it would choose by chance.
+CHOSEN_BY = "pairwise"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +135,7 @@ class Maker:
             "seed": seed,
             "fit_seconds": self.fit_seconds,
             "origin": dict(self.origin),
+            "chosen_by": CHOSEN_BY if several else None,
             "tasks": [task.digest(sorted(entry.features)) for task in self.pool.tasks],
         }
         digest = hashlib.sha256(json.dumps(depends, sort_keys=True).encode())
@@ -149,8 +151,8 @@ class Maker:
 
 
 def _value(figures: Mapping[str, Any]) -> float:
-    """What settings are chosen by; a figure that validation cannot give counts nothing."""
-    return float(np.mean([figures[name] or 0.0 for name in CHOSEN_BY]))
+    """What settings are chosen by; where validation cannot give it, nothing."""
+    return float(figures[CHOSEN_BY] or 0.0)
 
 
 def checked(label: str, scores: object, n: int, verifier: Verifier) -> Floats:

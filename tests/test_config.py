@@ -289,7 +289,8 @@ def test_the_papers_pruner_is_its_formula_and_its_network_alone():
     assert (cfg.draft.explored, cfg.draft.size, cfg.batch) == (8000, 512, 10)  # the paper's settings
     assert cfg.verifier["_target_"].endswith("PaCMVerifier")
     chosen = cfg.verifier
-    assert (chosen.prior, chosen.normaliser, chosen.epochs, chosen.anneal) == (0.0, "maximum", 50, False)
+    assert (chosen.prior, chosen.normaliser, chosen.mixed) == (0.0, "maximum", True)
+    assert (chosen.epochs, chosen.visits, chosen.anneal) == (50, None, False)
     assert "experiment" not in cfg
 
 

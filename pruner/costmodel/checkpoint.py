@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,11 +73,17 @@ def _without(value: Any, name: str, tensors: dict[str, NDArray[Any]]) -> Any:
         tensors[name] = np.asarray(value, order="C")  # ascontiguousarray makes a number a vector
         return {_TENSOR: name}
     if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise ConfigError(f"state{name} has keys that are no text: JSON would change them.")
+        # A slash would make two names one, and a lone `tensor` is what stands for an array.
+        if not all(isinstance(key, str) and "/" not in key for key in value) or set(value) == {_TENSOR}:
+            raise ConfigError(
+                f"state{name} has the keys {', '.join(map(str, value))}: accepted are texts without a slash, "
+                f"and others than {_TENSOR} alone."
+            )
         return {key: _without(item, f"{name}/{key}", tensors) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without(item, f"{name}/{i}", tensors) for i, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"state{name} is {value}: accepted are finite numbers.")
     if isinstance(value, (bool, int, float, str, type(None))):
         return value
     raise ConfigError(

@@ -60,6 +60,8 @@ class NeuralVerifier(Verifier):
     """
 
     model: ClassVar[str]
+    # The branch that reads its rows as a sequence, of one length for all candidates.
+    sequence: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -113,6 +115,8 @@ class NeuralVerifier(Verifier):
         self._seed = seed
         self._network: Network | None = None
         self._normalisers: dict[str, Normaliser] = {}
+        # Of the sequence that it was fitted on.
+        self._length: int | None = None
         # Name, version and width of what it was fitted on.
         self._seen: list[list[Any]] = []
         self.features = (*self.branches().values(), *((SymbolFeatures.name,) if prior else ()))
@@ -134,11 +138,13 @@ class NeuralVerifier(Verifier):
     def fit(self, training_set: TrainingSet) -> None:
         """Learns from new weights. Records without two candidates of one task to tell apart teach nothing and
         leave it unfitted."""
-        self._network, self._seen, self._normalisers, self.trained = None, [], {}, None
+        self._network, self._seen, self._length = None, [], None
+        self._normalisers, self.trained = {}, None
         if not training_set.tells_apart:
             return
-        seen = [training_set.features[name] for name in self.branches().values()]
-        self._normalisers = {batch.name: Normaliser.fitted(self._form, batch) for batch in seen}
+        seen = {name: training_set.features[name] for name in self.branches().values()}
+        self._normalisers = {name: Normaliser.fitted(self._form, batch) for name, batch in seen.items()}
+        self._length = self._longest(training_set.features)
         self._seen = layout(training_set.features, self.features)
         network = self._new(self._seen)
         examples = Examples(
@@ -165,6 +171,11 @@ class NeuralVerifier(Verifier):
         if self._network is None or not n:
             return np.zeros(n)
         check_layout(self._seen, features)
+        if (length := self._longest(features)) != self._length:
+            raise ConfigError(
+                f"the verifier was fitted on {self._length} rows of {self.branches()[str(self.sequence)]} a "
+                f"candidate, not on {length}: fit it again, or choose a checkpoint for this kind of device."
+            )
         rows = self._rows(features)
         found = []
         with torch.inference_mode(), _threads(self._threads):
@@ -182,7 +193,8 @@ class NeuralVerifier(Verifier):
             "features": list(self.features),
             "settings": dict(self._settings),
             "seen": self._seen,
-            "normalisers": {name: vars(own) for name, own in self._normalisers.items()},
+            "length": self._length,
+            "normalisers": {name: dict(vars(own)) for name, own in self._normalisers.items()},
             "weights": {name: tensor.cpu().numpy() for name, tensor in weights.items()},
         }
 
@@ -196,7 +208,8 @@ class NeuralVerifier(Verifier):
                 f"{', '.join(ours[0])} with prior {ours[1]}: choose the settings that it was trained with"
             )
         if not state["weights"]:
-            self._network, self._seen, self._normalisers, self.trained = None, [], {}, None
+            self._network, self._seen, self._length = None, [], None
+            self._normalisers, self.trained = {}, None
             return
         seen = [[str(name), int(version), int(width)] for name, version, width in state["seen"]]
         network = self._new(seen)
@@ -220,7 +233,7 @@ class NeuralVerifier(Verifier):
                     "checkpoint."
                 )
         network.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in state["weights"].items()})
-        self._network, self._seen = network.eval(), seen
+        self._network, self._seen, self._length = network.eval(), seen, state["length"]
         self._normalisers = {
             name: Normaliser(
                 np.asarray(own["shift"], np.float32), np.asarray(own["scale"], np.float32), own["limit"]
@@ -235,6 +248,11 @@ class NeuralVerifier(Verifier):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self._seed)
             return self.make(by_branch).to(self._device)
+
+    def _longest(self, features: Mapping[str, FeatureBatch]) -> int | None:
+        """Rows of the longest sequence; None where no branch reads one."""
+        name = self.branches().get(self.sequence or "")
+        return None if name is None else int(np.diff(features[name].offsets).max(initial=0))
 
     def _rows(self, features: Mapping[str, FeatureBatch]) -> dict[str, Rows]:
         return {
@@ -273,6 +291,7 @@ class PaCMVerifier(NeuralVerifier):
     """
 
     model = "pacm"
+    sequence = "dataflow"
 
     def __init__(
         self,
@@ -315,6 +334,7 @@ class TLPVerifier(NeuralVerifier):
     """TLP's cost model, which reads the schedule and not the program."""
 
     model = "tlp"
+    sequence = "primitives"
 
     def branches(self) -> Mapping[str, str]:
         return {"primitives": "primitives"}

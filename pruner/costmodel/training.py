@@ -105,7 +105,7 @@ def train(
 
     Args:
         rng: splits and orders. torch's own generator is not used, so that a network that is made from a seed
-            ends the same on the same machine.
+            ends the same on the same CPU, unless time cuts it short.
         resume: where the state is kept meanwhile, and taken up from.
 
     Raises ConfigError when no epoch had a finite loss.
@@ -125,9 +125,12 @@ def train(
         losses = []
         parts = list(steps(examples.group, kept, schedule, rng))
         for number, step in enumerate(parts):
-            rate = schedule.rate_of((epoch - 1 + number / len(parts)) / epochs)
+            done, late = (epoch - 1 + number / len(parts)) / epochs, time.monotonic() - start
+            if late > schedule.seconds / 2:
+                # Time will cut it short, unless it is ahead; it is to end at a low rate then as well.
+                done = max(done, min(1.0, late / schedule.seconds))
             for group in optimiser.param_groups:
-                group["lr"] = rate
+                group["lr"] = schedule.rate_of(done)
             optimiser.zero_grad()
             found_loss = _loss(network, examples, loss, schedule.shrink, *step)
             found_loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped

@@ -79,7 +79,7 @@ class XGBVerifier(Verifier):
     def fit(self, training_set: TrainingSet) -> None:
         """Learns from scratch. Records without two candidates of one task to tell apart teach nothing
         and leave it unfitted."""
-        self._booster = None
+        self._booster, self._seen, self._columns = None, [], np.zeros(0, dtype=np.int64)
         if not training_set.tells_apart:
             return
         rows = _candidate_rows(training_set.features[self.features[0]])

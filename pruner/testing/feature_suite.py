@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -48,6 +49,8 @@ class FeatureSuite(Suite):
         assert all(isinstance(column, str) and column for column in extractor.columns)
         assert len(set(extractor.columns)) == len(extractor.columns), "two columns have the same name"
         assert isinstance(extractor.materialised, bool)
+        assert all(isinstance(extractor.explain(column), str) for column in extractor.columns)
+        assert extractor.inputs is None or json.dumps(extractor.inputs), "`inputs` are JSON values"
 
     def test_a_batch_is_what_it_says(self, extractor: FeatureExtractor, rows: Population) -> None:
         batch = extractor.extract(rows)
@@ -61,11 +64,13 @@ class FeatureSuite(Suite):
         assert batch.offsets[-1] == len(batch.values)
         assert (np.diff(batch.offsets) >= 0).all()
         assert len(batch.values), "no candidate has a single row"
+        if extractor.rows is not None:
+            assert (np.diff(batch.offsets) == extractor.rows).all(), "every candidate has `rows` rows"
 
     def test_numbers_are_numbers(self, extractor: FeatureExtractor, rows: Population) -> None:
-        nan = np.isnan(extractor.extract(rows).values)
-        named = [column for i, column in enumerate(extractor.columns) if nan[:, i].any()]
-        assert not named, f"NaN in {', '.join(named)}"
+        wrong = ~np.isfinite(extractor.extract(rows).values)
+        named = [column for i, column in enumerate(extractor.columns) if wrong[:, i].any()]
+        assert not named, f"NaN or infinity in {', '.join(named)}"
 
     def test_candidates_differ(self, extractor: FeatureExtractor, rows: Population) -> None:
         batch = extractor.extract(rows)

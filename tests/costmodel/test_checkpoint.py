@@ -91,11 +91,39 @@ def test_files_of_others_are_refused(tmp_path):
             load_checkpoint(path)
 
 
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (
+            {"a/b": np.zeros(1), "a": {"b": np.ones(1)}},
+            "state has the keys a/b, a: accepted are texts without",
+        ),
+        ({"w": {"tensor": "model"}}, "state/w has the keys tensor"),
+        ({"w": {3: 1.0}}, "state/w has the keys 3"),
+        ({"w": [{"x": object()}]}, "state/w/0/x is a object: accepted are JSON values"),
+        ({"w": np.array(["text"])}, "state/w is a ndarray"),
+        ({"w": 1j}, "state/w is a complex"),
+    ],
+)
+def test_a_state_that_a_file_would_change_is_refused(tmp_path, state, message):
+    with pytest.raises(ConfigError, match=message):
+        save_checkpoint(tmp_path / "a.safetensors", state, MADE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_arrays_in_lists_come_back(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_checkpoint(path, {"layers": [{"w": np.arange(3)}, {"w": np.ones((2, 2))}], "sizes": (1, 2)}, MADE)
+    state, _ = load_checkpoint(path)
+    assert [layer["w"].tolist() for layer in state["layers"]] == [[0, 1, 2], [[1, 1], [1, 1]]]
+    assert state["sizes"] == [1, 2]
+
+
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.safetensors"
     save_checkpoint(path, {"model": "x"}, MADE)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(ConfigError, match="state/prior is nan: accepted are finite numbers"):
         save_checkpoint(path, {"model": "x", "prior": float("nan")}, MADE)
     assert path.read_bytes() == before
     with pytest.raises(ConfigError, match="cannot be written"):

@@ -1,5 +1,6 @@
 """How a training goes through its candidates, when it ends, and that a cut-off one goes on."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -88,6 +89,35 @@ def test_the_rate_falls_along_half_a_cosine():
     assert [schedule.rate_of(done) for done in (0.0, 0.5, 1.0)] == pytest.approx([0.5, 0.25, 0.0])
     assert schedule.rate_of(1 / 3) == pytest.approx(0.5 * 0.75)
     assert Schedule(rate=0.5).rate_of(0.9) == 0.5
+
+
+def test_what_an_annealed_epoch_changes_falls_as_its_rate_does():
+    """Adam moves a weight by about the rate in each step, so the last of twenty epochs moves them by about a
+    three hundredth of what the first one does."""
+    verifier = PaCMVerifier(epochs=20, visits=None)
+    network = None
+    seen = []
+
+    def look(*_):
+        seen.append([p.detach().clone() for p in network.parameters()])
+
+    make = verifier.make
+
+    def made(widths):
+        nonlocal network
+        network = make(widths)
+        look()
+        return network
+
+    verifier.make = made
+    verifier.progress = look
+    verifier.fit(training_set(100))
+    moved = [
+        float(sum((a - b).abs().sum() for a, b in zip(*pair, strict=True)))
+        for pair in itertools.pairwise(seen)
+    ]
+    assert len(moved) == 20
+    assert moved[-1] < 0.03 * moved[0]
 
 
 def test_annealed_it_learns_from_all_records_for_all_epochs():
@@ -186,7 +216,6 @@ def test_shrinking_keeps_ten_records_close_to_the_prior_and_lets_many_overrule_i
             scores = verifier.predict(unseen)
             spread[n, shrink] = np.std(scores - prior_scores(unseen, 4.0))
             ranked[n, shrink] = spearmanr(scores, -latency).statistic
-    print(spread, ranked)
     assert spread[10, 0.1] < 0.5 * spread[10, 0.0]
     assert ranked[200, 0.1] > 0.8
 

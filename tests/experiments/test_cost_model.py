@@ -158,7 +158,7 @@ def test_settings_are_chosen_in_validation(saved, tmp_path, monkeypatch, capsys)
         ]
         assert [one["pairwise"] for one in unit["tried"]] == pytest.approx([0.0, 1.0, 0.0])
     assert found["summary"][f"{HERE}.Oracle"]["all"]["top1"]["mean"] == 1.0
-    # What the entry itself sets is not up for choice.
+    # What the entry itself sets is not up for choice; here nothing is left to choose from.
     found = run(
         saved,
         f"verifiers=['{HERE}.Oracle verifier.sign=-1.0']",
@@ -167,11 +167,13 @@ def test_settings_are_chosen_in_validation(saved, tmp_path, monkeypatch, capsys)
         "settings=2",
         out="b",
     )
-    assert found["units"][0]["tried"][1]["pairwise"] == pytest.approx(0.0)
-    run(saved, f"verifiers={HERE}.Constant", "split=within", "seed=0", "settings=2", out="c")
-    assert (
-        f"There is no choice of settings for {HERE}.Constant" in (saved / "c" / "cost_model.md").read_text()
+    assert found["units"][0]["tried"] == []
+    assert found["summary"][f"{HERE}.Oracle verifier.sign=-1.0"]["all"]["pairwise"]["mean"] == pytest.approx(
+        0.0
     )
+    run(saved, f"verifiers={HERE}.Constant", "split=within", "seed=0", "settings=2", out="c")
+    few = f"Fewer settings to choose from than the others' 2: {HERE}.Constant (1)"
+    assert few in (saved / "c" / "cost_model.md").read_text()
     assert run(saved, "verifiers=xgb", "settings=2", code=2) is None
     assert "settings=2 is not accepted: tried.yaml has 1 for xgb" in capsys.readouterr().err
 

@@ -33,10 +33,19 @@ def test_one_block_has_no_interval_and_none_has_no_mean():
     assert interval([]) == {"mean": None, "low": None, "high": None}
 
 
-def test_a_plain_interval_is_that_of_the_logarithms():
-    differences = [-0.5, 0.25, 0.75, 2.0]
-    logs = {name: np.log(value) for name, value in interval(list(np.exp(differences))).items()}
-    assert plain_interval(differences) == pytest.approx(logs)
+def test_a_plain_interval_is_of_arithmetic_means():
+    """Of two values a quarter of the draws is each of them twice, so that they are the ends."""
+    assert plain_interval([-0.5, 1.5]) == pytest.approx({"mean": 0.5, "low": -0.5, "high": 1.5})
+    # Of a hundred values the bootstrap's spread is that of the mean: 1.96 deviations / sqrt(100).
+    values = np.random.default_rng(0).normal(3.0, 2.0, 100)
+    found = plain_interval(values.tolist())
+    assert found["mean"] == pytest.approx(values.mean())
+    half = 1.96 * values.std() / 10
+    assert found["low"] == pytest.approx(values.mean() - half, abs=0.05 * half)
+    assert found["high"] == pytest.approx(values.mean() + half, abs=0.05 * half)
+
+
+def test_values_that_are_all_one_have_no_interval():
     for values in ([-3.0], [-3.0, -3.0]):
         assert plain_interval(values) == {"mean": -3.0, "low": None, "high": None}
     assert plain_interval([])["mean"] is None

@@ -79,7 +79,9 @@ def test_the_header_tells_what_it_was_made_from(run, folder):
     assert (made["records"], made["programs"]) == (48, 32)
     assert (made["verifier"]["prior"], made["verifier"]["trees"], made["verifier"]["depth"]) == (0.0, 20, 4)
     assert {"pruner", "tvm", "xgboost"} <= set(made["versions"])
-    assert made["command"] == "python -m experiments.pretrain definitions=own.yaml checkpoints=mine"
+    assert made["command"] == (
+        "python -m experiments.pretrain checkpoints=mine definitions=own.yaml seed=0 fit_seconds=3600"
+    )
     assert made["metrics"]["held_out"]["programs"] == 2
     assert made["metrics"]["left_out"]["programs"] == 17
     # Nothing of this machine.
