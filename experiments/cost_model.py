@@ -34,6 +34,7 @@ from experiments.cost_model_rows import (
     Result,
     against,
     by_chance,
+    drawn,
     figures,
     results,
     rows,
@@ -87,7 +88,7 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
     with alone_in(folder):
         everything, units = _run(maker, entries, frozen, splits, cfg.split)
     unscored = [task.name for task in pool.tasks if task not in [one.task for one in everything]]
-    by_group = figures(everything)
+    by_draw = drawn(everything)
     document = {
         **made,
         "device": device.name,
@@ -104,9 +105,9 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
         "refused": sum(task.refused for task in pool.tasks),
         "programs": len(pool.latency_s),
         "failed": int(np.isnan(pool.latency_s).sum()),
-        "summary": summary(by_group, units),
-        "against": against(by_group),
-        "groups": seed_rows(by_group),
+        "summary": summary(by_draw, units),
+        "against": against(by_draw),
+        "groups": seed_rows(figures(everything)),
         "results": rows(everything),
         "units": unit_rows(units, splits, pool),
     }

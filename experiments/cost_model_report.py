@@ -28,10 +28,9 @@ NOTES = """\
 Top-k: the best latency over the best one among the k programs with the highest scores, weighted over tasks as
 the network runs them (TenSet's definition). median: over tasks, of their own Top-1. pairs: the share of the
 pairs of programs that stand in the right order. Rank correlations are Spearman's. The last two are means over
-tasks. random: the exact expectation of a random order. Means over seeds; in brackets 95 % of the means of
-seeds drawn with replacement, of three seeds their range: what halves and first weights do, not other tasks.
-better or worse: the bracket excludes no difference. fit: seconds of one fit; predict: of scoring a fold's
-programs; memory: the most that the process held, with all that was there before."""
+tasks. random: the exact expectation of a random order. Means over seeds; in brackets the 95 % bootstrap
+interval over tasks and seeds; better or worse: it excludes no difference. fit: seconds of one fit; predict:
+of scoring a fold's programs; memory: the most that the process held, with all that was there before."""
 
 
 def described(task: TaskPrograms) -> str:
@@ -66,7 +65,10 @@ def report(document: Mapping[str, Any]) -> str:
     ]
     if document["against"]:
         ours = next(name for name in summary if name != RANDOM)
-        parts += [f"\n{ours} less each other verifier, seed by seed:\n", _against(document["against"])]
+        parts += [
+            f"\n{ours} less each other verifier, on the same tasks and seeds:\n",
+            _against(document["against"]),
+        ]
     parts += ["\nTop-1 by task, mean over seeds:\n", _tasks(document["results"])]
     if any(unit["tried"] for unit in document["units"]):
         parts += ["\nSettings that were chosen in validation:\n", _chosen(document["units"])]

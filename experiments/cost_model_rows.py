@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.entries import RANDOM
-from experiments.intervals import Interval, plain_interval
+from experiments.intervals import plain_interval
 from experiments.pool import Pool
 from experiments.programs import TaskPrograms
-from experiments.ranking import FIGURES, KS, Ranked, together
+from experiments.ranking import KS, Ranked, together
 from experiments.splits import Fold
+from experiments.task_intervals import Draws, intervals
 from experiments.units import Unit
 
 ALL = "all"
@@ -78,6 +79,8 @@ def rows(found: Sequence[Result]) -> list[Row]:
     ]
 
 
+# By verifier and group: FIGURES, each float64[draws].
+Drawn = Mapping[str, Mapping[str, Mapping[str, Floats]]]
 # By verifier, group and seed: FIGURES.
 Figures = Mapping[str, Mapping[str, Mapping[int, Mapping[str, float | None]]]]
 
@@ -96,14 +99,36 @@ def figures(found: Sequence[Result]) -> Figures:
     return made
 
 
-def summary(found: Figures, units: Units) -> Row:
-    """By verifier and group, FIGURES as {mean, low, high} over seeds; by verifier `fit_s`, of one fit, and
-    `predict_s`, of scoring a fold. `random` has plain numbers: exact expectations, their mean over seeds."""
+def drawn(found: Sequence[Result]) -> Drawn:
+    """By verifier and group, FIGURES of the same draws of tasks and seeds for every verifier. A task that
+    some seed has no program of is in none."""
+    made: dict[str, dict[str, Mapping[str, Floats]]] = {}
+    for group in [*sorted({one.task.group for one in found}), ALL]:
+        inside = [one for one in found if group in (ALL, one.task.group)]
+        seeds = list(dict.fromkeys(one.seed for one in inside))
+        by = {(one.verifier, one.seed, one.task.name): one.ranked for one in inside}
+        verifiers = list(dict.fromkeys(one.verifier for one in inside))
+        tasks = {
+            one.task.name: one.task.weight
+            for one in inside
+            if all((verifiers[0], seed, one.task.name) in by for seed in seeds)
+        }
+        if tasks:
+            draws = Draws.of(len(tasks), len(seeds))
+            for verifier in verifiers:
+                ranked = [[by[verifier, seed, task] for task in tasks] for seed in seeds]
+                made.setdefault(verifier, {})[group] = draws.figures(ranked, list(tasks.values()))
+    return made
+
+
+def summary(found: Drawn, units: Units) -> Row:
+    """By verifier and group, FIGURES as {mean, low, high} over tasks and seeds; by verifier `fit_s`, of one
+    fit, and `predict_s`, of scoring a fold, over seeds. `random` has plain numbers: exact expectations."""
     made: Row = {}
     for verifier, groups in found.items():
         made[verifier] = {}
-        for group, seeds in groups.items():
-            over = {name: _over([of[name] for of in seeds.values()]) for name in FIGURES}
+        for group, of in groups.items():
+            over = intervals(of)
             made[verifier][group] = {n: o["mean"] for n, o in over.items()} if verifier == RANDOM else over
         if verifier in units:
             for name in ("fit_s", "predict_s"):
@@ -112,18 +137,12 @@ def summary(found: Figures, units: Units) -> Row:
     return made
 
 
-def against(found: Figures) -> Row:
-    """The first verifier's figures less every other's, seed by seed: by the other one and group, {mean, low,
-    high}; above 0 where the first is better."""
+def against(found: Drawn) -> Row:
+    """The first verifier's figures less every other's, on the same draws: by the other one and group, {mean,
+    low, high}; above 0 where the first is better."""
     ours, *others = [verifier for verifier in found if verifier != RANDOM] or [RANDOM]
     return {
-        other: {
-            group: {
-                name: _over([_less(of[name], found[other][group][seed][name]) for seed, of in seeds.items()])
-                for name in FIGURES
-            }
-            for group, seeds in found[ours].items()
-        }
+        other: {group: intervals(of, found[other][group]) for group, of in found[ours].items()}
         for other in others
     }
 
@@ -165,11 +184,3 @@ def unit_rows(units: Units, splits: Mapping[int, Sequence[Fold]], pool: Pool) ->
         for seed, of in seeds.items()
         for number, unit in enumerate(of)
     ]
-
-
-def _over(values: Sequence[float | None]) -> Interval:
-    return plain_interval([value for value in values if value is not None])
-
-
-def _less(mine: float | None, other: float | None) -> float | None:
-    return None if mine is None or other is None else mine - other

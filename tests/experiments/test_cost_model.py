@@ -227,7 +227,11 @@ def test_several_shares_make_a_learning_curve(saved, capsys):
     for row in found["curves"]:
         job = next(job for job in jobs if job["train_fraction"] == row["train_fraction"])
         for name in FIGURES:
-            assert row[name] == job["summary"][row["verifier"]][row["group"]][name]
+            # Over seeds here and over tasks and seeds there, so that only the means are one.
+            mine, theirs = row[name], job["summary"][row["verifier"]][row["group"]][name]
+            if row["verifier"] != "random":
+                mine, theirs = mine["mean"], theirs["mean"]
+            assert mine == pytest.approx(theirs)
     [less] = [row for row in found["less_data"] if row["group"] == "all"]
     xgb = jobs[0]["summary"]["xgb"]["all"]["top1"]["mean"]
     assert (less["verifier"], less["train_fraction"], less["against"]) == ("xgb", 0.2, f"{HERE}.Oracle")
