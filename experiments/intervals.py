@@ -22,13 +22,12 @@ def interval(ratios: Sequence[float]) -> Interval:
 
 
 def plain_interval(values: Sequence[float]) -> Interval:
-    """As `interval`, of figures or of differences: {mean, low, high} with the arithmetic mean. Values that
-    are all one, as a model without chance has, say nothing of their spread either."""
+    """As `interval`, of figures or of differences: {mean, low, high} with the arithmetic mean."""
     if not values:
         return {"mean": None, "low": None, "high": None}
     found = np.asarray(values, dtype=np.float64)
     mean = float(found.mean())
-    if np.ptp(found) == 0:
+    if len(found) < 2:
         return {"mean": mean, "low": None, "high": None}
     drawn = np.random.default_rng(_SEED).integers(len(found), size=(_RESAMPLES, len(found)))
     low, high = np.percentile(found[drawn].mean(axis=1), _TAILS)
