@@ -69,7 +69,7 @@ class NeuralVerifier(Verifier):
         loss: str = "lambda_rank",
         mixed: bool = False,
         epochs: int = 100,
-        visits: int | None = 10_000,
+        visits: int | None = 5_000,
         rate: float = 7e-4,
         anneal: bool = True,
         fit_seconds: float = 600.0,
