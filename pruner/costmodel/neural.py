@@ -211,7 +211,7 @@ class NeuralVerifier(Verifier):
             self._network, self._seen, self._length = None, [], None
             self._normalisers, self.trained = {}, None
             return
-        seen = [[str(name), int(version), int(width)] for name, version, width in state["seen"]]
+        seen: list[list[Any]] = [[str(n), int(version), int(width)] for n, version, width in state["seen"]]
         network = self._new(seen)
         expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
         given = {name: tuple(np.shape(array)) for name, array in state["weights"].items()}
@@ -221,25 +221,14 @@ class NeuralVerifier(Verifier):
                     f"the checkpoint's weights are not those of {self.model}: {name} has the shape "
                     f"{given.get(name)}, needed is {expected.get(name)}. Choose another checkpoint."
                 )
-        for name, _, width in seen:
-            if name not in self.branches().values():
-                continue
-            own = state["normalisers"].get(name, {})
-            shapes = [np.shape(own.get(part)) for part in ("shift", "scale")]
-            if shapes != [(width,), (width,)] or "limit" not in own:
-                raise ConfigError(
-                    f"the checkpoint's normaliser of {name} has {', '.join(own) or 'nothing'}, of the shapes "
-                    f"{shapes}; needed are shift and scale of {(width,)} and a limit. Choose another "
-                    "checkpoint."
-                )
+        normalisers = {
+            name: Normaliser.loaded(name, state["normalisers"].get(name, {}), width)
+            for name, _, width in seen
+            if name in self.branches().values()
+        }
         network.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in state["weights"].items()})
         self._network, self._seen, self._length = network.eval(), seen, state["length"]
-        self._normalisers = {
-            name: Normaliser(
-                np.asarray(own["shift"], np.float32), np.asarray(own["scale"], np.float32), own["limit"]
-            )
-            for name, own in state["normalisers"].items()
-        }
+        self._normalisers = normalisers
 
     def _new(self, seen: Sequence[Sequence[Any]]) -> Network:
         """A network from the seed for such features; torch's own generator is left as it is."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +48,21 @@ class Normaliser:
         shift = values.mean(axis=0, dtype=np.float64)
         return Normaliser(
             shift.astype(np.float32), np.where(steady, 1.0, deviation).astype(np.float32), _FURTHEST
+        )
+
+    @staticmethod
+    def loaded(name: str, state: Mapping[str, Any], width: int) -> Normaliser:
+        """That of a checkpoint, for the feature of this name and so many columns. Raises ConfigError for a
+        state that is none."""
+        shapes = [np.shape(state.get(part, 0.0)) for part in ("shift", "scale")]
+        limit = state.get("limit", "missing")
+        if shapes != [(width,), (width,)] or not (limit is None or isinstance(limit, float)):
+            raise ConfigError(
+                f"the checkpoint's normaliser of {name} has {', '.join(state) or 'nothing'}, of the shapes "
+                f"{shapes}; needed are shift and scale of {(width,)} and a limit. Choose another checkpoint."
+            )
+        return Normaliser(
+            np.asarray(state["shift"], np.float32), np.asarray(state["scale"], np.float32), limit
         )
 
     def __call__(self, batch: FeatureBatch) -> FeatureBatch:
