@@ -10,7 +10,7 @@ import numpy as np
 from experiments import output
 from experiments.cost_model_rows import ALL, Result, figures
 from experiments.entries import RANDOM
-from experiments.intervals import Interval, shown, verdict
+from experiments.intervals import cell, shown, verdict
 from experiments.programs import TaskPrograms
 from experiments.ranking import FIGURES
 from pruner.figures import empty_figure
@@ -47,7 +47,9 @@ def said(found: Sequence[Result]) -> str:
     """A verifier's results with one seed as a line: Top-1 by group."""
     verifier, seed = found[0].verifier, found[0].seed
     groups = figures(found)[verifier]
-    return f"{verifier}  Top-1: " + "  ".join(f"{g} {_number(of[seed]['top1'])}" for g, of in groups.items())
+    return f"{verifier}  Top-1: " + "  ".join(
+        f"{g} {output.number(of[seed]['top1'])}" for g, of in groups.items()
+    )
 
 
 def report(document: Mapping[str, Any]) -> str:
@@ -114,7 +116,7 @@ def _summary(summary: Mapping[str, Any], units: Sequence[Mapping[str, Any]]) -> 
     lines = []
     for group in _groups(summary):
         for verifier, of in summary.items():
-            cells = [_cell(of[group][name]) for name in FIGURES]
+            cells = [cell(of[group][name]) for name in FIGURES]
             mine = [unit for unit in units if unit["verifier"] == verifier]
             costs: list[str | None] = [None] * 3
             if mine and group == ALL:
@@ -158,14 +160,6 @@ def _chosen(units: Sequence[Mapping[str, Any]]) -> str:
 
 def _groups(summary: Mapping[str, Any]) -> list[str]:
     return list(summary[RANDOM])
-
-
-def _cell(value: Interval | float | None) -> str | None:
-    return shown(value, 3) if isinstance(value, dict) else _number(value)
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3f}"
 
 
 def picture(summary: Mapping[str, Any]) -> Figure:

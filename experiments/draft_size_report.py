@@ -69,7 +69,7 @@ def _summary(summary: Mapping[str, Mapping[str, Row]]) -> str:
                     f"{of[f'mean_best1_at_{label}']:.3f} ({of[f'mean_random1_at_{label}']:.3f})",
                     f"{of[f'regret_at_{label}']:.2f}",
                 ]
-            lines.append([draft, group, of["tasks"], *cells, _number(of["rank_correlation"])])
+            lines.append([draft, group, of["tasks"], *cells, output.number(of["rank_correlation"])])
     titles = [title for share in ("1/16", "1/64") for title in (f"Best-1 at {share}", "mean", "regret")]
     return output.table(["draft", "group", "tasks", *titles, "rank correlation"], lines)
 
@@ -113,17 +113,13 @@ def _sizes(groups: Sequence[Row]) -> str:
 
 
 def _three(row: Row, side: str) -> str:
-    return " ".join(_number(row[f"{side}{k}"]) or "-" for k in KS)
+    return " ".join(output.number(row[f"{side}{k}"]) or "-" for k in KS)
 
 
 def _fraction(share: float) -> str:
     """`1/16`; other shares as they are."""
     parts = round(1 / share)
     return f"1/{parts}" if abs(parts * share - 1) < 1e-9 else f"{share:g}"
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3f}"
 
 
 def picture(groups: Sequence[Row]) -> Figure:

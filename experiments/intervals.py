@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from experiments import output
+
 _RESAMPLES = 20_000
 _SEED = 2025
 _TAILS = (2.5, 97.5)
@@ -52,3 +54,8 @@ def shown(statistic: Interval, digits: int = 2) -> str:
         return "-"
     text = f"{mean:.{digits}f}"
     return text if low is None or high is None else f"{text} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def cell(value: Interval | float | None) -> str | None:
+    """A statistic or a plain figure in a table's cell, to the third digit."""
+    return shown(value, 3) if isinstance(value, dict) else output.number(value)

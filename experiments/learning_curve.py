@@ -12,7 +12,7 @@ import numpy as np
 from experiments import output
 from experiments.cost_model_rows import ALL
 from experiments.entries import RANDOM
-from experiments.intervals import plain_interval, shown, verdict
+from experiments.intervals import cell, plain_interval, shown, verdict
 from experiments.ranking import FIGURES
 from pruner.errors import ConfigError
 from pruner.figures import empty_figure
@@ -158,7 +158,7 @@ def _table(curves: Sequence[Row]) -> str:
             for row in curves
             if (row["group"], row["verifier"]) == (group, verifier)
         }
-        cells = [None if at.get(share) is None else _cell(at[share]) for share in shares]
+        cells = [cell(at.get(share)) for share in shares]
         lines.append([group, verifier, *cells])
     return output.table(["group", "verifier", *(f"{share:g}" for share in shares)], lines)
 
@@ -175,10 +175,6 @@ def _less(less: Sequence[Row]) -> str:
         for row in less
     ]
     return output.table(["verifier", "share", "against", "group", "Top-1"], lines)
-
-
-def _cell(value: Any) -> str:
-    return shown(value, 3) if isinstance(value, dict) else f"{value:.3f}"
 
 
 def picture(curves: Sequence[Row]) -> Figure:

@@ -85,6 +85,11 @@ def heading(study: str, made: Mapping[str, Any]) -> str:
     return f"# {study}\n\n{made['machine']}; {commit}\n\n    {made['command']}\n"
 
 
+def number(value: float | None) -> str | None:
+    """A figure in a cell, to the third digit."""
+    return None if value is None else f"{value:.3f}"
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table; None is an empty cell."""
     lines = [columns, ["---"] * len(columns), *rows]

@@ -34,8 +34,8 @@ def said(row: Mapping[str, Any]) -> str:
     parts = [f"{row['programs']:,} programs of {row['tasks']} tasks, fitted in {row['fit_s']:.1f} s"]
     for where, word in (("held_out", "held out"), ("left_out", "left out")):
         if row[f"{where}_top1"] is not None:
-            chance = _number(row[f"{where}_random_top1"])
-            parts.append(f"{word}: Top-1 {_number(row[f'{where}_top1'])} (random {chance})")
+            chance = output.number(row[f"{where}_random_top1"])
+            parts.append(f"{word}: Top-1 {output.number(row[f'{where}_top1'])} (random {chance})")
     return "  ".join(parts)
 
 
@@ -45,11 +45,7 @@ def report(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         for where, word in (("held_out", "held out"), ("left_out", "left out")):
             if row[f"{where}_top1"] is not None:
-                figures = [_number(row[f"{where}_{figure}"]) for figure in _FIGURES]
+                figures = [output.number(row[f"{where}_{figure}"]) for figure in _FIGURES]
                 lines.append([row["name"], row["tasks"], row["programs"], word, *figures])
     titles = ["Top-1", "Top-5", "pairs", "rank correlation", "random Top-1"]
     return f"{output.table(['checkpoint', 'tasks', 'programs', 'scored', *titles], lines)}\n\n{NOTES}"
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3f}"

@@ -8,7 +8,6 @@ own.
 
 from __future__ import annotations
 
-import itertools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from pruner.cli import BAD_INPUT, INTERRUPTED
-from pruner.config import did_you_mean, explained, parse
+from pruner.config import combinations, did_you_mean, explained, parse
 from pruner.errors import ConfigError, PrunerError
 from pruner.interrupt import terminated_like_interrupted
 from pruner.stream import LastingStream
@@ -114,13 +113,7 @@ def _jobs(study: str, words: Sequence[str], several: bool) -> tuple[Path, list[D
     items = [item for item in parse(words) if item.key_or_group not in ("work_dir", "hydra.run.dir")]
     given = [item.value() for item in parse(words) if item.key_or_group in ("work_dir", "hydra.run.dir")]
     folder = Path(str(given[-1])) if given else Path(time.strftime("multirun/%Y-%m-%d/%H-%M-%S"))
-    choices = [
-        [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
-        if item.is_discrete_sweep()
-        else [str(item.input_line)]
-        for item in items
-    ]
-    configs = [settings(study, job) for job in itertools.product(*choices)]
+    configs = [settings(study, job) for job in combinations(items)]
     for number, cfg in enumerate(configs):
         cfg.work_dir = str(folder / str(number))
     return folder, configs

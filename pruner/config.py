@@ -59,17 +59,21 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> Dic
     return _compose([*overrides], config_dir, job=0, sweep=False)
 
 
-def compose_sweep(overrides: Sequence[str], config_dir: str | None = None) -> list[DictConfig]:
-    """One config per combination of the overrides that list several values (`seed=0,1 search=latent,random`),
-    each with its own work_dir below Hydra's sweep folder. All are checked before the first is returned."""
-    parsed = parse(overrides)
+def combinations(items: Sequence[Override]) -> list[list[str]]:
+    """The overrides of every job of a sweep: one value of each that lists several, in all combinations."""
     choices = [
         [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
         if item.is_discrete_sweep()
         else [str(item.input_line)]
-        for item in parsed
+        for item in items
     ]
-    jobs = [list(job) for job in itertools.product(*choices)]
+    return [list(job) for job in itertools.product(*choices)]
+
+
+def compose_sweep(overrides: Sequence[str], config_dir: str | None = None) -> list[DictConfig]:
+    """One config per combination of the overrides that list several values (`seed=0,1 search=latent,random`),
+    each with its own work_dir below Hydra's sweep folder. All are checked before the first is returned."""
+    jobs = combinations(parse(overrides))
     configs = [_compose(job, config_dir, number, sweep=True) for number, job in enumerate(jobs)]
     if len({cfg.work_dir for cfg in configs}) < len(configs):
         raise ConfigError(
