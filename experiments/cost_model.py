@@ -14,9 +14,10 @@ them too, as slowest of all. The splits:
 trained on.
 
 Top-k is TenSet's (see experiments/ranking.py), `random` beside it the exact expectation of a random order.
-`--multirun train_fraction=0.05,0.1,0.25,0.5,1.0` makes a folder a share of the training programs, and a
-learning curve of them. A fitted model's predictions are kept in `blocks=`, so that a study that was cut off
-goes on with the same work_dir= or blocks=.
+`--multirun train_fraction=0.05,0.1,0.25,0.5,1.0` makes a folder a share of the training programs, and
+`python -m experiments.report FOLDER` of the folder that holds them their learning curve. A fitted model's
+predictions are kept in `blocks=`, so that a study that was cut off goes on with the same work_dir= or
+blocks=.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from experiments import output, settings
-from experiments.cost_model_report import picture, report, said
+from experiments.cost_model_report import picture, ranks, report, said
 from experiments.cost_model_rows import (
     Result,
     against,
@@ -45,10 +46,11 @@ from experiments.cost_model_rows import (
 from experiments.entries import RANDOM, Entry
 from experiments.featured import featured
 from experiments.judged import named_device
+from experiments.kin import families
 from experiments.pool import Pool
 from experiments.pretrained import Pretrained
 from experiments.recorded import Reading, by_task, check_one_machine
-from experiments.splits import SPLITS, Fold, folds, share, validation
+from experiments.splits import SPLITS, Fold, check_families, folds, share, validation
 from experiments.units import Maker, Unit
 from pruner.errors import ConfigError
 from pruner.files import alone_in
@@ -78,6 +80,7 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
     output.say(found.summary())
     tasks = by_task(dataset, cfg.recorded, cfg.tasks)
     check_one_machine(tasks, "the records")
+    check_families(cfg.split, families([records.tasks[0].mod for records in tasks]))  # features take minutes
     for one in frozen:
         one.check_unseen([records.tasks[0] for records in tasks if (records.failure == "").any()])
     names = set().union(*(one.features for one in entries), *(one.features for one in frozen))
@@ -119,6 +122,7 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
         text=f"{output.heading(STUDY, made)}\n{report(document)}",
         figure=picture(document["summary"]),
     )
+    output.say(f"\n{ranks(document)}\n")
 
 
 def _run(
@@ -157,7 +161,9 @@ def _run(
 
 def _entries(cfg: DictConfig) -> list[Entry]:
     """The verifiers; everything is checked before records are read. Raises ConfigError."""
-    settings.check_filled(cfg, "data", "verifiers", "seed")
+    settings.check_filled(cfg, "data", "seed")
+    if not cfg.checkpoints:
+        settings.check_filled(cfg, "verifiers")
     if cfg.split not in SPLITS:
         raise ConfigError(f"split={cfg.split} is not accepted: give one of {', '.join(SPLITS)}.")
     whole(1, settings=cfg.settings)

@@ -63,7 +63,7 @@ def report(document: Mapping[str, Any]) -> str:
         f"{document['failed']:,} of them failed. Scored: {what}"
         f"{'' if share == 1 else f', {share:g} of the training programs'}; seeds "
         f"{', '.join(map(str, document['seeds']))}.\n",
-        _summary(summary, document["units"]),
+        ranks(document),
     ]
     if document["against"]:
         ours = next(name for name in summary if name != RANDOM)
@@ -111,8 +111,9 @@ def _remarks(document: Mapping[str, Any]) -> list[str]:
     return [f"\n{line}" for line in said]
 
 
-def _summary(summary: Mapping[str, Any], units: Sequence[Mapping[str, Any]]) -> str:
-    """A line a group and verifier."""
+def ranks(document: Mapping[str, Any]) -> str:
+    """How the verifiers rank, a line a group and verifier."""
+    summary, units = document["summary"], document["units"]
     lines = []
     for group in _groups(summary):
         for verifier, of in summary.items():

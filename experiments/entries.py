@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from pruner.config import compose, imported, instantiate
+from pruner.config import compose, did_you_mean, groups, imported, instantiate
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
 from pruner.settings import accepted
@@ -40,6 +40,12 @@ class Entry:
             name, *overrides = shlex.split(label)
         except ValueError as error:
             raise ConfigError(f"verifiers={label!r} cannot be read: {error}. {_FORM}") from error
+        known = groups()["verifier"]
+        if "." not in name and name not in known:
+            raise ConfigError(
+                f"verifiers={label!r}: there is no verifier {name}.{did_you_mean(name, known)} There are "
+                f"{', '.join(known)}. {_FORM}"
+            )
         for override in overrides:
             if not override.startswith("verifier."):
                 raise ConfigError(f"verifiers={label!r}: {override} is no setting of a verifier. {_FORM}")

@@ -28,6 +28,7 @@ from experiments.recorded import Reading, by_task, check_one_machine
 from experiments.trainer import Material, Trainer
 from pruner.analyzer.device import Device
 from pruner.costmodel.shipped import FOLDER
+from pruner.errors import ConfigError
 from pruner.files import alone_in
 from pruner.records.dataset import Dataset
 from pruner.records.read import read
@@ -49,6 +50,8 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
     positive(fit_seconds=cfg.fit_seconds)
     shipped: Any = OmegaConf.to_container(cfg.shipped)
     own = None if cfg.definitions is None else read_definitions(cfg.definitions)
+    if own is not None and cfg.folder is None:
+        raise ConfigError("definitions= needs a folder= of its own: checkpoints/ holds those of the package.")
     chosen = definitions(shipped if own is None else own, cfg.checkpoints)
     jobs = [(one, Entry.of(one.verifier, 1), named_device(one.device)) for one in chosen]
     for one in chosen:

@@ -14,7 +14,7 @@ import tvm
 
 from experiments.kin import family_id, program_id
 from experiments.splits import Fold
-from experiments.units import Maker, Unit, checked
+from experiments.units import Maker, Unit, blamed, checked
 from experiments.watched import Watched
 from pruner.costmodel.pretrained import load_verifier
 from pruner.costmodel.shipped import find_checkpoint
@@ -103,7 +103,7 @@ class Pretrained:
     def unit(self, maker: Maker, fold: Fold, what: str) -> Unit:
         """Its scores of what the fold scores; nothing is fitted."""
         features = maker.pool.features(fold.scored, self.verifier.features)
-        with Watched(maker.say, f"{what}  scoring") as predict:
+        with Watched(maker.say, f"{what}  scoring") as predict, blamed(self.label, "predict", self.verifier):
             scores = self.verifier.predict(features)
         scores = checked(self.label, scores, len(fold.scored), self.verifier)
         return Unit(scores, [], [], 0.0, predict.seconds, 0.0, predict.peak_bytes, 0, maker.commit)

@@ -1,4 +1,4 @@
-"""One table and one curve of a sweep: a folder that `pruner tune -m ...` left.
+"""One table and one curve of a sweep that `pruner tune -m` or `experiments.cost_model -m` left.
 
     python -m experiments.report DIR
 

@@ -51,14 +51,9 @@ def folds(split: str, programs: Programs, seed: int) -> list[Fold]:
     """
     if split not in SPLITS:
         raise ConfigError(f"split={split} is not accepted: give one of {', '.join(SPLITS)}.")
+    check_families(split, programs.families)
     everything = np.arange(len(programs.task))
     if split == "task":
-        if len(programs.families) < 2:
-            raise ConfigError(
-                "split=task trains on some tasks and scores others; all records are of one task, or of tasks "
-                "that differ in nothing but what surrounds their main reduction. Give more data, or "
-                "split=within."
-            )
         sizes = [int(np.isin(programs.task, family).sum()) for family in programs.families]
         made = []
         for bin in balanced(sizes, _FOLDS):
@@ -73,6 +68,15 @@ def folds(split: str, programs: Programs, seed: int) -> list[Fold]:
         )
         trains[ordered[: len(own) // 2]] = True
     return [Fold(everything[trains], everything[~trains])]
+
+
+def check_families(split: str, families: Sequence[Sequence[int]]) -> None:
+    """Raises ConfigError where a split over tasks has but one family."""
+    if split == "task" and len(families) < 2:
+        raise ConfigError(
+            "split=task trains on some tasks and scores others; all records are of one task, or of tasks "
+            "that differ in nothing but what surrounds their main reduction. Give more data, or split=within."
+        )
 
 
 def balanced(sizes: Sequence[int], bins: int) -> list[list[int]]:

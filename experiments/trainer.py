@@ -22,7 +22,7 @@ from experiments.pool import Pool
 from experiments.pretrained import identity
 from experiments.ranking import FIGURES, KS, together
 from experiments.splits import share
-from experiments.units import checked
+from experiments.units import blamed, checked
 from experiments.watched import Watched
 from pruner.costmodel.checkpoint import load_checkpoint, save_checkpoint
 from pruner.costmodel.shipped import SUFFIX
@@ -114,7 +114,10 @@ class Trainer:
                 "differ in latency, so that there is nothing to learn. Give more records."
             )
         _show_progress(verifier, f"{definition.name}  ", self.say)
-        with Watched(self.say, f"{definition.name}  fitting") as fit:
+        with (
+            Watched(self.say, f"{definition.name}  fitting") as fit,
+            blamed(definition.name, "fit", verifier),
+        ):
             verifier.fit(training)
         state = verifier.state_dict()
         if definition.half:
@@ -188,7 +191,8 @@ def _figures(pool: Pool, positions: Ints, verifier: Verifier, name: str) -> dict
     random order."""
     scores = np.zeros(0)
     if len(positions):
-        given = verifier.predict(pool.features(positions, verifier.features))
+        with blamed(name, "predict", verifier):
+            given = verifier.predict(pool.features(positions, verifier.features))
         scores = checked(name, given, len(positions), verifier)
     found = {"": scores, "random_": np.zeros(len(positions))}
     figures: dict[str, float | int | None] = {"programs": len(positions)}

@@ -10,7 +10,8 @@ import hashlib
 import json
 import re
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,9 @@ from experiments.pool import Pool
 from experiments.ranking import FIGURES, together
 from experiments.splits import Fold
 from experiments.watched import Watched
-from pruner.costmodel.guard import verifier_scores
+from pruner.costmodel.guard import told, verifier_scores
 from pruner.costmodel.verifier import Verifier
-from pruner.errors import ConfigError
+from pruner.errors import ConfigError, PrunerError
 from pruner.files import draft_of
 
 Floats = NDArray[np.float64]
@@ -113,9 +114,9 @@ class Maker:
         verifier = entry.made(settings, seed=seed, fit_seconds=self.fit_seconds)
         training = self.pool.training_set(fold.train, verifier.features)
         scored = self.pool.features(fold.scored, verifier.features)
-        with Watched(self.say, f"{what}  fitting") as fit:
+        with Watched(self.say, f"{what}  fitting") as fit, blamed(entry.label, "fit", verifier):
             verifier.fit(training)
-        with Watched(self.say, f"{what}  scoring") as predict:
+        with Watched(self.say, f"{what}  scoring") as predict, blamed(entry.label, "predict", verifier):
             scores = verifier.predict(scored)
         return fit, predict, checked(entry.label, scores, len(fold.scored), verifier)
 
@@ -153,6 +154,17 @@ class Maker:
 def _value(figures: Mapping[str, Any]) -> float:
     """What settings are chosen by; where validation cannot give it, nothing."""
     return float(figures[CHOSEN_BY] or 0.0)
+
+
+@contextmanager
+def blamed(label: str, method: str, verifier: Verifier) -> Iterator[None]:
+    """What a verifier's own code raises ends the study as ConfigError, one line that says where."""
+    try:
+        yield
+    except PrunerError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{label}: {method} raised {told(error, verifier)}.") from error
 
 
 def checked(label: str, scores: object, n: int, verifier: Verifier) -> Floats:

@@ -10,11 +10,13 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pruner.errors import PrunerError
 from pruner.interrupt import terminated_like_interrupted
+from pruner.stream import LastingStream
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -40,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line (`sys.argv` by default) and returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with terminated_like_interrupted():
+        # Whoever reads the first lines only, as `head` does, is told no more.
+        with terminated_like_interrupted(), redirect_stdout(LastingStream(sys.stdout)):
             return _dispatch(words)
     except PrunerError as error:
         sys.stderr.write(f"pruner: {error}\n")

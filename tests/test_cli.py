@@ -142,3 +142,12 @@ def test_bad_input_is_refused_without_importing_tvm(tmp_path):
     assert done.stdout.split() == ["2", "False"]
     assert "k81" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_whoever_reads_the_first_lines_only_ends_nothing(monkeypatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        assert main(["features", "describe", "statement"]) == 0
+        monkeypatch.undo()

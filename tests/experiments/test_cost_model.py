@@ -249,7 +249,7 @@ def test_several_shares_make_a_learning_curve(saved, capsys):
     [
         (["data=[]"], "data=[] is empty"),
         (["verifiers=[]"], "verifiers=[] is empty"),
-        (["verifiers=abc"], "Unknown verifier 'abc'"),
+        (["verifiers=abc"], "there is no verifier abc"),
         (["verifiers=a.b.C"], "Cannot load 'a.b.C'"),
         (["verifiers=pruner.analyzer.draft.NoDraft"], "pruner.analyzer.draft.NoDraft"),
         (["verifiers=['xgb depth=3']"], "depth=3 is no setting of a verifier. Give an option"),
@@ -258,6 +258,8 @@ def test_several_shares_make_a_learning_curve(saved, capsys):
         (["verifiers=['pacm verifier.resume=a']"], "verifier.resume is not the verifier's here"),
         ([f"verifiers={HERE}.Short"], "predict gave an array of shape (3,) for 44 candidates"),
         ([f"verifiers={HERE}.NaN"], "verifier NaN: predict gave NaN"),
+        ([f"verifiers={HERE}.CannotFit"], "fit raised ValueError: no such shape (verifiers.py, line "),
+        ([f"verifiers={HERE}.CannotPredict"], "predict raised KeyError: 'tiles' (verifiers.py, line "),
         (["split=half"], "split=half is not accepted: give one of task, within, time"),
         (["train_fraction=0.0"], "train_fraction=0.0 is not accepted"),
         (["train_fraction=1.5"], "train_fraction=1.5 is not accepted: give a share of at most 1"),

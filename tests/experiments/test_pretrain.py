@@ -258,6 +258,7 @@ def test_what_ships_is_defined():
     ("words", "given", "message"),
     [
         (["checkpoints=[min]"], {}, "nothing is defined under this name. Did you mean mine? There are mine"),
+        (["folder=null"], {}, "definitions= needs a folder= of its own"),
         (["seed=-1"], {}, "seed=-1 is not accepted"),
         (["fit_seconds=0.0"], {}, "fit_seconds=0.0 is not accepted"),
         (["shipped=3"], {}, "Unknown setting 'shipped'"),
@@ -270,7 +271,7 @@ def test_what_ships_is_defined():
         ([], {"leave_out": ["abc"]}, "leave_out=abc: there is no such task; there are conv"),
         ([], {"leave_out": ["conv", "GMM/0", "wide"]}, "leaves no task to train on"),
         ([], {"half": True}, "its verifier has no weights"),
-        ([], {"verifier": "nobody"}, "Unknown verifier 'nobody'"),
+        ([], {"verifier": "nobody"}, "there is no verifier nobody"),
         ([], {"verifier": f"{HERE}.NaN"}, "mine: verifier NaN: predict gave NaN"),
     ],
 )
