@@ -27,6 +27,8 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any], made
     Args:
         state: of `Verifier.state_dict`. made: where it comes from, JSON values: data, tasks, metrics.
     """
+    if not isinstance(state, Mapping):
+        raise ConfigError(f"the state is a {type(state).__name__}: `state_dict` must give a dict.")
     tensors: dict[str, NDArray[Any]] = {}
     header = {"format": FORMAT, "state": _without(state, "", tensors), "made": dict(made)}
     target = Path(path)
@@ -54,6 +56,10 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
         raise ConfigError(
             f"{path} is no checkpoint any more: it is cut short ({error}). Copy it again."
         ) from error
+    except (AttributeError, TypeError) as error:  # of tensors in a type that NumPy has not
+        raise ConfigError(
+            f"{path} is no checkpoint of this tool ({error}): give one that it has written."
+        ) from error
     try:
         header = json.loads(text or "")
         if header["format"] != FORMAT:
@@ -62,7 +68,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[
             )
         state = _with(header["state"], tensors)
         return dict(state), dict(header["made"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{path} is no checkpoint of this tool ({error!r}).") from error
 
 

@@ -21,6 +21,8 @@ _MODELS = {
     "tlp": ("pruner.costmodel.neural", "TLPVerifier"),
     "xgb": ("pruner.costmodel.xgb", "XGBVerifier"),
 }
+# Settings that say how it is run, which is for whoever loads it; a file decides on no thread, device or path.
+_OF_A_RUN = ("device", "threads", "resume", "fit_seconds")
 
 
 def load_verifier(path: str | os.PathLike[str]) -> tuple[Verifier, dict[str, Any]]:
@@ -37,7 +39,7 @@ def load_verifier(path: str | os.PathLike[str]) -> tuple[Verifier, dict[str, Any
         _check_features(state["seen"])
     except ConfigError as error:
         raise ConfigError(f"{os.fspath(path)}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:  # of a state that others have written
+    except Exception as error:  # of a state that others have written, anything
         raise ConfigError(
             f"{os.fspath(path)}: the state is none of a {state.get('model')} ({error!r}): choose another "
             "checkpoint."
@@ -55,6 +57,7 @@ def _made(model: object, settings: object) -> Verifier:
         raise ConfigError("its header has no settings of the verifier: make it with experiments.pretrain.")
     module, name = _MODELS[str(model)]
     kind = getattr(import_module(module), name)
+    settings = {key: value for key, value in settings.items() if key not in _OF_A_RUN}
     try:
         inspect.signature(kind).bind(**settings)
     except TypeError as error:

@@ -91,6 +91,25 @@ def test_files_of_others_are_refused(tmp_path):
             load_checkpoint(path)
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "", "null", "[]"])
+def test_a_header_that_is_none_is_refused(tmp_path, text):
+    from safetensors.numpy import save_file
+
+    path = tmp_path / "a.safetensors"
+    save_file({"w": np.zeros(3)}, path, {"pruner": text})
+    with pytest.raises(ConfigError, match="is no checkpoint of this tool"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("F8_E4M3", 1), ("F8_E5M2", 1)])
+def test_a_type_that_numpy_has_not_is_refused(tmp_path, kind, size):
+    path = tmp_path / "a.safetensors"
+    header = json.dumps({"w": {"dtype": kind, "shape": [8], "data_offsets": [0, 8 * size]}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8 * size))
+    with pytest.raises(ConfigError, match="is no checkpoint of this tool"):
+        load_checkpoint(path)
+
+
 @pytest.mark.parametrize(
     ("state", "message"),
     [
@@ -109,6 +128,11 @@ def test_a_state_that_a_file_would_change_is_refused(tmp_path, state, message):
     with pytest.raises(ConfigError, match=message):
         save_checkpoint(tmp_path / "a.safetensors", state, MADE)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_state_is_a_dict(tmp_path):
+    with pytest.raises(ConfigError, match="the state is a list: `state_dict` must give a dict"):
+        save_checkpoint(tmp_path / "a.safetensors", [1], {})
 
 
 def test_arrays_in_lists_come_back(tmp_path):

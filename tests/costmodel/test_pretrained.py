@@ -97,6 +97,11 @@ def test_settings_of_another_model_are_refused(tmp_path, settings, message):
         ),
         (TenSetMLPVerifier, {"features": ["symbols"]}, "the checkpoint sees symbols"),
         (TenSetMLPVerifier, {"settings": {}}, "the state is none of a tenset_mlp"),
+        (XGBVerifier, {"features": []}, "the state is none of a xgb"),
+        (XGBVerifier, {"columns": 10**30}, "the state is none of a xgb"),
+        (XGBVerifier, {"trees": -1}, "the state is none of a xgb"),
+        (XGBVerifier, {"seen": {}, "columns": [], "trees": []}, "the state is none of a xgb"),
+        (TenSetMLPVerifier, {"seen": [["statement", 1, -5]]}, "the state is none of a tenset_mlp"),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused(tmp_path, kind, changed, message):
@@ -119,3 +124,11 @@ def test_a_model_that_learns_nothing_has_no_checkpoint(tmp_path):
     save_checkpoint(path, {"model": RandomVerifier().state_dict()["model"]}, {"verifier": {}})
     with pytest.raises(ConfigError, match="holds random"):
         load_verifier(path)
+
+
+def test_a_file_does_not_say_how_it_is_run(tmp_path):
+    path, resume = tmp_path / "a.safetensors", tmp_path / "state"
+    run = {"threads": 10**9, "device": "tpu", "resume": str(resume), "fit_seconds": -1.0}
+    verifier = saved(path, TenSetMLPVerifier, made={"verifier": run})
+    unseen = features(30, 1)[0]
+    assert (load_verifier(path)[0].predict(unseen) == verifier.predict(unseen)).all()
