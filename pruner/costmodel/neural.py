@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pruner.cores import usable_cpus
 from pruner.costmodel.prior import check_prior, prior_scores
 from pruner.costmodel.verifier import TrainingSet, Verifier, check_layout, check_model, layout
 from pruner.errors import ConfigError
@@ -49,7 +50,7 @@ class NeuralVerifier(Verifier):
             task.
         epochs, visits, rate, anneal: of a fit; see training.Schedule. The papers train for 50 epochs at one
             rate; `visits` bounds what a fit while tuning takes.
-        fit_seconds: no epoch begins after so many.
+        fit_seconds: no epoch but the first begins after so many.
         prior: weight of the draft's predicted seconds that the network corrects; 0 = the network alone.
         shrink: how much a correction must be worth, see training.Schedule; of no account without a prior.
         normaliser: `standard` or `maximum`, see normaliser.Normaliser.
@@ -81,7 +82,8 @@ class NeuralVerifier(Verifier):
         resume: str | None = None,
         seed: int = 0,
     ) -> None:
-        whole(1, **{"verifier.epochs": epochs, "verifier.threads": threads})
+        whole(1, **{"verifier.epochs": epochs})
+        _check_threads(threads)
         if visits is not None:
             whole(1, **{"verifier.visits": visits})
         positive(**{"verifier.rate": rate, "verifier.fit_seconds": fit_seconds})
@@ -235,7 +237,7 @@ class NeuralVerifier(Verifier):
         widths = {name: width for name, _, width in seen}
         by_branch = {branch: widths[name] for branch, name in self.branches().items()}
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(self._seed)
+            torch.default_generator.manual_seed(self._seed % 2**63)
             return self.make(by_branch).to(self._device)
 
     def _longest(self, features: Mapping[str, FeatureBatch]) -> int | None:
@@ -347,6 +349,18 @@ def _threads(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _check_threads(number: int) -> None:
+    """Raises ConfigError for more than there are cores: where the system refuses a thread, PyTorch ends the
+    process."""
+    cores = len(usable_cpus())
+    whole(1, **{"verifier.threads": number})
+    if number > cores:
+        raise ConfigError(
+            f"verifier.threads={number} is not accepted: give at most {cores}, the cores that this process "
+            "may use."
+        )
 
 
 def _device(name: str) -> torch.device:

@@ -37,9 +37,9 @@ class Schedule:
     anneal: the rate falls to nothing along half a cosine, all records are learnt from, and the last weights
     are kept; else the rate stays, training does not see the share `validation` of every task's records, it
     ends after `patience` epochs without a better loss (in validation where there is one), and the best
-    weights are kept. seconds: no epoch begins after so many. mixed: all of a step is one list, whatever the
-    tasks, as in the papers' code. shrink: weight of the mean square of the network's scores, about their
-    list's mean, in the loss: what keeps it close to the prior where records do not speak.
+    weights are kept. seconds: no epoch but the first begins after so many. mixed: all of a step is one list,
+    whatever the tasks, as in the papers' code. shrink: weight of the mean square of the network's scores,
+    about their list's mean, in the loss: what keeps it close to the prior where records do not speak.
     """
 
     epochs: int = 50
@@ -119,7 +119,10 @@ def train(
         epoch, best, since, weights, spent = found
         start -= spent
     epochs = schedule.epochs_of(len(kept))
-    while epoch < epochs and since < schedule.patience and time.monotonic() - start < schedule.seconds:
+    # A network of no epoch at all would rank by its first weights.
+    while epoch < epochs and (
+        epoch == 0 or (since < schedule.patience and time.monotonic() - start < schedule.seconds)
+    ):
         epoch += 1
         network.train()
         losses = []

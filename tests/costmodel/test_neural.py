@@ -199,12 +199,20 @@ def test_other_features_than_it_was_fitted_on_are_refused(make):
         ({"visits": 0}, "visits=0"),
         ({"rate": 0.0}, "rate=0"),
         ({"device": "tpu"}, "verifier.device=tpu"),
+        ({"threads": 0}, "verifier.threads=0"),
+        ({"threads": 10**9}, "verifier.threads=1000000000 is not accepted: give at most"),
     ],
 )
 def test_settings_are_checked_when_it_is_made(settings, named):
     with pytest.raises(ConfigError) as error:
         TenSetMLPVerifier(**settings)
     assert named in str(error.value)
+
+
+def test_a_seed_of_any_size_will_do():
+    verifier = TenSetMLPVerifier(seed=10**20, epochs=1)
+    verifier.fit(training_set())
+    assert verifier.fitted
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="PyTorch has a CUDA device here")
