@@ -15,6 +15,7 @@ from yaml import YAMLError
 from pruner.config import compose, did_you_mean, groups, imported, instantiate
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
+from pruner.features.make import check_names
 from pruner.settings import accepted
 
 RANDOM = "random"
@@ -72,6 +73,8 @@ class Entry:
     def features(self) -> set[str]:
         """All that its models may see."""
         models = [self.made(tried, seed=0, fit_seconds=1.0) for tried in self.tried]
+        for model in models:
+            check_names(model.features)
         return {name for model in models for name in model.features}
 
     def config(self, tried: Sequence[str]) -> DictConfig:

@@ -14,8 +14,9 @@ import tvm
 
 from experiments.kin import family_id, program_id
 from experiments.splits import Fold
-from experiments.units import Maker, Unit, blamed, checked
+from experiments.units import Maker, Unit, checked
 from experiments.watched import Watched
+from pruner.costmodel.guard import faults_told
 from pruner.costmodel.pretrained import load_verifier
 from pruner.costmodel.shipped import find_checkpoint
 from pruner.costmodel.verifier import Verifier
@@ -103,7 +104,10 @@ class Pretrained:
     def unit(self, maker: Maker, fold: Fold, what: str) -> Unit:
         """Its scores of what the fold scores; nothing is fitted."""
         features = maker.pool.features(fold.scored, self.verifier.features)
-        with Watched(maker.say, f"{what}  scoring") as predict, blamed(self.label, "predict", self.verifier):
+        with (
+            faults_told(f"{self.label}: predict", self.verifier),
+            Watched(maker.say, f"{what}  scoring") as predict,
+        ):
             scores = self.verifier.predict(features)
         scores = checked(self.label, scores, len(fold.scored), self.verifier)
         return Unit(scores, [], [], 0.0, predict.seconds, 0.0, predict.peak_bytes, 0, maker.commit)

@@ -22,9 +22,10 @@ from experiments.pool import Pool
 from experiments.pretrained import identity
 from experiments.ranking import FIGURES, KS, together
 from experiments.splits import share
-from experiments.units import blamed, checked
+from experiments.units import checked
 from experiments.watched import Watched
 from pruner.costmodel.checkpoint import load_checkpoint, save_checkpoint
+from pruner.costmodel.guard import faults_told
 from pruner.costmodel.shipped import SUFFIX
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
@@ -114,12 +115,11 @@ class Trainer:
                 "differ in latency, so that there is nothing to learn. Give more records."
             )
         _show_progress(verifier, f"{definition.name}  ", self.say)
-        with (
-            Watched(self.say, f"{definition.name}  fitting") as fit,
-            blamed(definition.name, "fit", verifier),
-        ):
+        who = f"{definition.name}: {entry.label}: "
+        with faults_told(f"{who}fit", verifier), Watched(self.say, f"{definition.name}  fitting") as fit:
             verifier.fit(training)
-        state = verifier.state_dict()
+        with faults_told(f"{who}state_dict", verifier):
+            state = verifier.state_dict()
         if definition.half:
             state = _halved(state, definition.name)
             verifier.load_state_dict(state)
@@ -191,7 +191,7 @@ def _figures(pool: Pool, positions: Ints, verifier: Verifier, name: str) -> dict
     random order."""
     scores = np.zeros(0)
     if len(positions):
-        with blamed(name, "predict", verifier):
+        with faults_told(f"{name}: predict", verifier):
             given = verifier.predict(pool.features(positions, verifier.features))
         scores = checked(name, given, len(positions), verifier)
     found = {"": scores, "random_": np.zeros(len(positions))}

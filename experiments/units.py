@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +23,9 @@ from experiments.pool import Pool
 from experiments.ranking import FIGURES, together
 from experiments.splits import Fold
 from experiments.watched import Watched
-from pruner.costmodel.guard import told, verifier_scores
+from pruner.costmodel.guard import faults_told, verifier_scores
 from pruner.costmodel.verifier import Verifier
-from pruner.errors import ConfigError, PrunerError
+from pruner.errors import ConfigError
 from pruner.files import draft_of
 
 Floats = NDArray[np.float64]
@@ -73,7 +71,7 @@ class Maker:
         path = self.folder / self._name(entry, seed, fold, validation)
         if path.exists():
             self.say(f"{what}  kept")
-            return load(path)
+            return load(path, len(fold.scored))
         made = self._made(entry, seed, fold, validation, what)
         save(made, path)
         cost = f"fitted in {made.fit_s:.1f} s, scored {len(made.scores):,} in {made.predict_s:.2f} s"
@@ -114,9 +112,12 @@ class Maker:
         verifier = entry.made(settings, seed=seed, fit_seconds=self.fit_seconds)
         training = self.pool.training_set(fold.train, verifier.features)
         scored = self.pool.features(fold.scored, verifier.features)
-        with Watched(self.say, f"{what}  fitting") as fit, blamed(entry.label, "fit", verifier):
+        with faults_told(f"{entry.label}: fit", verifier), Watched(self.say, f"{what}  fitting") as fit:
             verifier.fit(training)
-        with Watched(self.say, f"{what}  scoring") as predict, blamed(entry.label, "predict", verifier):
+        with (
+            faults_told(f"{entry.label}: predict", verifier),
+            Watched(self.say, f"{what}  scoring") as predict,
+        ):
             scores = verifier.predict(scored)
         return fit, predict, checked(entry.label, scores, len(fold.scored), verifier)
 
@@ -156,17 +157,6 @@ def _value(figures: Mapping[str, Any]) -> float:
     return float(figures[CHOSEN_BY] or 0.0)
 
 
-@contextmanager
-def blamed(label: str, method: str, verifier: Verifier) -> Iterator[None]:
-    """What a verifier's own code raises ends the study as ConfigError, one line that says where."""
-    try:
-        yield
-    except PrunerError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{label}: {method} raised {told(error, verifier)}.") from error
-
-
 def checked(label: str, scores: object, n: int, verifier: Verifier) -> Floats:
     """What a verifier gave for n programs. Raises ConfigError unless it is a finite number for each."""
     try:
@@ -182,12 +172,18 @@ def save(unit: Unit, path: Path) -> None:
         np.savez_compressed(file, scores=unit.scores, said=np.array(json.dumps(said)))
 
 
-def load(path: Path) -> Unit:
-    """Reads the file. Raises ConfigError when it is no unit."""
+def load(path: Path, n: int) -> Unit:
+    """Reads the file. Raises ConfigError when it is no unit with scores of n programs."""
     try:
         with np.load(path, allow_pickle=False) as found:
-            return Unit(scores=found["scores"], **json.loads(str(found["said"])))
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            unit = Unit(scores=found["scores"], **json.loads(str(found["said"])))
+        if unit.scores.dtype != np.float64 or unit.scores.shape != (n,) or not np.isfinite(unit.scores).all():
+            raise ValueError(f"its scores are not a finite number for each of {n} programs")
+        seconds = (unit.fit_s, unit.predict_s, unit.choose_s)
+        if not all(isinstance(one, float) for one in seconds):
+            raise ValueError(f"its seconds are {seconds}")
+        return unit
+    except Exception as error:  # NumPy, zipfile and zlib have many kinds for what is no file of theirs
         raise ConfigError(
             f"{path} holds no predictions ({type(error).__name__}: {error}). Remove it."
         ) from error

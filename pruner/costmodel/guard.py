@@ -62,7 +62,7 @@ class GuardedVerifier(Verifier):
         except Exception as error:
             if isinstance(error, PrunerError) and not self._has_learnt:
                 raise
-            self._fails(f"predict raised {told(error, self._verifier)}.")
+            self._fails(f"predict raised {_told(error, self._verifier)}.")
             return np.zeros(n)
         try:
             return verifier_scores(given, n, self._verifier)
@@ -77,7 +77,7 @@ class GuardedVerifier(Verifier):
         try:
             yield
         except Exception as error:
-            self._fails(f"{what} raised {told(error, self._verifier)}.")
+            self._fails(f"{what} raised {_told(error, self._verifier)}.")
             return
         self._usable = True
 
@@ -119,7 +119,19 @@ def verifier_scores(given: object, n: int, verifier: Verifier) -> NDArray[np.flo
     return scores.astype(np.float64, copy=False)
 
 
-def told(error: Exception, verifier: Verifier) -> str:
+@contextmanager
+def faults_told(what: str, verifier: Verifier) -> Iterator[None]:
+    """Around what a verifier does where nothing stands in for it. Raises ConfigError, with the error and its
+    line, for what is no error of this package's. what: names it in the message."""
+    try:
+        yield
+    except PrunerError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{what} raised {_told(error, verifier)}. Mend it, or its settings.") from error
+
+
+def _told(error: Exception, verifier: Verifier) -> str:
     """The error and the line that raised it: where the user wrote it, as far as that can be told."""
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(sys.modules.get(type(verifier).__module__), "__file__", None)
@@ -129,8 +141,8 @@ def told(error: Exception, verifier: Verifier) -> str:
     ]
     frame = (mine or outside or frames)[-1]
     text = " ".join(str(error).split())
-    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return f"{what.rstrip('.')} ({Path(frame.filename).name}, line {frame.lineno})"
+    told = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{told.rstrip('.')} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
 def described(training_set: TrainingSet) -> str:

@@ -28,12 +28,17 @@ EXTRACTORS: dict[str, Callable[..., FeatureExtractor]] = {
 
 def make_extractors(names: Sequence[str], device: Device) -> dict[str, FeatureExtractor]:
     """The extractors of these names for the device. Raises ConfigError with the names that are accepted."""
-    if isinstance(names, str) or not names:
+    check_names(names)
+    return {name: _make(name, device) for name in names}
+
+
+def check_names(names: object) -> None:
+    """Raises ConfigError unless they are names, one at least, in a tuple or list."""
+    if not isinstance(names, (tuple, list)) or not names or not all(isinstance(one, str) for one in names):
         raise ConfigError(
             f"the features of a verifier are {names!r}: give a tuple of names, such as ('symbols',). "
             f"{_ACCEPTED}"
         )
-    return {name: _make(name, device) for name in names}
 
 
 def _make(name: str, device: Device) -> FeatureExtractor:

@@ -51,6 +51,28 @@ class NaN(Constant):
         return np.full(len(features["symbols"]), np.nan)
 
 
+class Raises(Constant):
+    """Cannot do what `where` names."""
+
+    def __init__(self, *, where: str):
+        self.where = where
+
+    def fit(self, training_set):
+        self._do("fit")
+
+    def predict(self, features):
+        self._do("predict")
+        return super().predict(features)
+
+    def _do(self, what):
+        if what == self.where:
+            raise ValueError("cannot")
+
+
+class OneName(Constant):
+    features = "symbols"
+
+
 class Breaks(Oracle):
     """Cannot fit more often than `left` says."""
 
@@ -60,13 +82,3 @@ class Breaks(Oracle):
         if type(self).left == 0:
             raise KeyboardInterrupt
         type(self).left -= 1
-
-
-class CannotFit(Constant):
-    def fit(self, training_set):
-        raise ValueError("no such shape")
-
-
-class CannotPredict(Constant):
-    def predict(self, features):
-        return features["tiles"]
