@@ -70,7 +70,7 @@ def read_definitions(path: str) -> Mapping[str, Any]:
     """The definitions in a YAML file. Raises ConfigError when it has none."""
     try:
         found = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, YAMLError, OmegaConfBaseException) as error:
+    except (OSError, UnicodeError, YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"definitions={path} cannot be read: {' '.join(str(error).split())}.") from error
     if not isinstance(found, dict) or not found:
         raise ConfigError(f"definitions={path} defines nothing: give NAME: {{data: …, device: …}}.")
@@ -88,6 +88,10 @@ def _read(name: str, given: object) -> Definition:
     if missing:
         raise ConfigError(f"{name} is defined without {', '.join(missing)}.")
     lists = {key: _texts(given.get(key) or []) for key in ("data", "tasks", "leave_out")}
+    for key, texts in lists.items():
+        # A task that is there twice would train with one half on what is held out of the other.
+        if twice := [text for i, text in enumerate(texts) if text in texts[:i]]:
+            raise ConfigError(f"{name} is defined with {twice[0]} twice in {key}. Give it once.")
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise ConfigError(
             f"the name {name!r} is not accepted, as it is that of a file: give letters, digits, - _ and dots."

@@ -68,6 +68,8 @@ class Pretrained:
             trained = {(one["family"], one["target"]): one for one in self.made["tasks"]}
             trained |= {(one["program"], one["target"]): one for one in self.made["tasks"] if one["name"]}
             made_by = _release(str(self.made["versions"]["tvm"]))
+            if not trained:  # a model that was fitted was trained on something
+                raise KeyError("tasks")
         except (KeyError, TypeError) as error:
             raise ConfigError(
                 f"{self.label} does not tell which tasks it was trained on, so that none can be scored "

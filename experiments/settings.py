@@ -165,7 +165,7 @@ def _checked(key: str, value: object, default: object) -> object:
             values = [str(one) if type(one) is int else one for one in values]
         for one in values:
             # An opening bracket inside a text is a list that could not be read.
-            if not _is(one, kind) or (isinstance(one, str) and one.startswith("[")):
+            if not _is(one, kind) or (isinstance(one, str) and (one.startswith("[") or not one.strip())):
                 raise ConfigError(
                     f"{key}={value} is not accepted: give a list, {key}=[VALUE,VALUE], each of it "
                     f"{_WORDS[kind]}."

@@ -229,6 +229,7 @@ def test_a_checkpoint_that_does_not_tell_cannot_be_judged(run, tmp_path):
     for change, message in (
         ({"tasks": None}, "does not tell which tasks it was trained on"),
         ({"tasks": ["conv"]}, "does not tell which tasks it was trained on"),
+        ({"tasks": []}, "does not tell which tasks it was trained on"),
         ({"versions": {}}, "does not tell which tasks it was trained on"),
         ({"versions": {"tvm": "0.28.0"}}, r"as TVM 0.28 knows them; this is TVM 0.27. Make it again"),
     ):
@@ -264,6 +265,7 @@ def test_what_ships_is_defined():
         (["shipped=3"], {}, "Unknown setting 'shipped'"),
         ([], {"leave": ["conv"]}, "defined with leave; accepted are data, device, verifier"),
         ([], {"device": None}, "defined without device"),
+        ([], {"tasks": ["conv", "conv"]}, "defined with conv twice in tasks. Give it once"),
         ([], {"data": "$NOT_THERE_AT_ALL/a"}, "made from $NOT_THERE_AT_ALL/a: the environment variable says"),
         ([], {"device": "x86-64"}, "device x86-64 is a cpu"),
         ([], {"recorded": "h100"}, "recorded=h100 is in no device's name"),
@@ -273,6 +275,16 @@ def test_what_ships_is_defined():
         ([], {"half": True}, "its verifier has no weights"),
         ([], {"verifier": "nobody"}, "there is no verifier nobody"),
         ([], {"verifier": f"{HERE}.NaN"}, "mine: verifier NaN: predict gave NaN"),
+        (
+            [],
+            {"verifier": f"{HERE}.Raises verifier.where=fit"},
+            "Raises verifier.where=fit: fit raised Value",
+        ),
+        (
+            [],
+            {"verifier": f"{HERE}.Raises verifier.where=predict"},
+            "mine: predict raised ValueError: cannot",
+        ),
     ],
 )
 def test_bad_input_is_one_message(words, given, message, run, capsys):
@@ -282,8 +294,10 @@ def test_bad_input_is_one_message(words, given, message, run, capsys):
     assert len(error.splitlines()) == 1
 
 
-@pytest.mark.parametrize("content", ["", "3", "mine: 3", "mine: [", "mine: {data: a, device: b}"])
+@pytest.mark.parametrize(
+    "content", ["", "3", "mine: 3", "mine: [", "mine: {data: a, device: b}", "mine: \xff"]
+)
 def test_a_file_that_defines_nothing(content, tmp_path, capsys):
-    (tmp_path / "own.yaml").write_text(content)
+    (tmp_path / "own.yaml").write_text(content, encoding="latin-1")
     assert main([f"definitions={tmp_path / 'own.yaml'}", f"work_dir={tmp_path / 'run'}"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

@@ -38,6 +38,7 @@ def test_the_run_folder_is_hydras_unless_it_is_given():
         ("workload=[a b", "give a list"),
         ("blocks=3", "blocks=3 is not accepted: give a name"),
         ("work_dir=", "work_dir= is not accepted"),
+        ("workload=[GMM/0,'']", "each of it a name"),
         ("+trials=3", "Write trials=VALUE in place of"),
         ("~trials", "Write trials=VALUE in place of"),
         ("trials", "Cannot read the argument 'trials'"),
