@@ -12,35 +12,24 @@ from tests.readme_util import write_examples
 
 PARTS = '''
 from linear import Linear
-from pruner.adapt.rule import Scratch
-from pruner.features.symbols import SymbolFeatures
 from pruner.measure.measurement import Measurement, Measurer
-
-
-class Doubled(SymbolFeatures):
-    name, version = "doubled", 3
-
-    def extract(self, candidates):
-        batch = super().extract(candidates)
-        batch.values[:] *= 2
-        return type(batch)(batch.values, batch.offsets, self.name, self.version)
 
 
 class Seeing(Linear):
     """Linear, on features of its own."""
 
-    features = ("parts.Doubled",)
+    features = ("tiles.Tiles",)
 
     def fit(self, training_set):
         with open("fitted", "a") as file:
-            batch = training_set.features["parts.Doubled"]
+            batch = training_set.features["tiles.Tiles"]
             file.write(f"{len(training_set)} {self.penalty} {batch.version}\\n")
         self.fitted = True
         self.width = batch.values.shape[1]
 
     def predict(self, features):
-        assert features["parts.Doubled"].values.shape[1] == self.width
-        return features["parts.Doubled"].values.sum(axis=1)
+        assert features["tiles.Tiles"].values.shape[1] == self.width
+        return features["tiles.Tiles"].values.sum(axis=1)
 
 
 class Made(Measurer):
@@ -55,7 +44,7 @@ class Made(Measurer):
 @pytest.fixture
 def pruner(tmp_path):
     """Runs the command in a folder that holds the parts; returns the completed process."""
-    write_examples(tmp_path, "linear.py", "greedy.py", "thrifty.py", "mine.py")
+    write_examples(tmp_path, "linear.py", "greedy.py", "thrifty.py", "tiles.py", "mine.py")
     (tmp_path / "parts.py").write_text(PARTS)
 
     def run(*words):
@@ -86,7 +75,7 @@ def test_custom_parts_by_their_class(pruner, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     # Fitted after the first and the second of three rounds, on features named by their class.
-    assert (tmp_path / "fitted").read_text().splitlines() == ["5 0.5 3", "10 0.5 3"]
+    assert (tmp_path / "fitted").read_text().splitlines() == ["5 0.5 1", "10 0.5 1"]
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert (summary["trials"], summary["failed"]) == (15, 0)
     assert summary["best_s"] <= 31e-6
