@@ -16,11 +16,11 @@ from experiments.kin import family_id, program_id
 from experiments.splits import Fold
 from experiments.units import Maker, Unit, checked
 from experiments.watched import Watched
-from pruner.costmodel.guard import faults_told
 from pruner.costmodel.pretrained import load_verifier
 from pruner.costmodel.shipped import find_checkpoint
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
+from pruner.faults import faults_told
 from pruner.records.dataset import RecordedTask
 from pruner.target import family
 
@@ -107,7 +107,7 @@ class Pretrained:
         """Its scores of what the fold scores; nothing is fitted."""
         features = maker.pool.features(fold.scored, self.verifier.features)
         with (
-            faults_told(f"{self.label}: predict", self.verifier),
+            faults_told(f"{self.label}: predict", type(self.verifier)),
             Watched(maker.say, f"{what}  scoring") as predict,
         ):
             scores = self.verifier.predict(features)

@@ -25,10 +25,10 @@ from experiments.splits import share
 from experiments.units import checked
 from experiments.watched import Watched
 from pruner.costmodel.checkpoint import load_checkpoint, save_checkpoint
-from pruner.costmodel.guard import faults_told
 from pruner.costmodel.shipped import SUFFIX
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
+from pruner.faults import faults_told
 from pruner.records.dataset import Dataset
 
 Ints = NDArray[np.int64]
@@ -116,9 +116,12 @@ class Trainer:
             )
         _show_progress(verifier, f"{definition.name}  ", self.say)
         who = f"{definition.name}: {entry.label}: "
-        with faults_told(f"{who}fit", verifier), Watched(self.say, f"{definition.name}  fitting") as fit:
+        with (
+            faults_told(f"{who}fit", type(verifier)),
+            Watched(self.say, f"{definition.name}  fitting") as fit,
+        ):
             verifier.fit(training)
-        with faults_told(f"{who}state_dict", verifier):
+        with faults_told(f"{who}state_dict", type(verifier)):
             state = verifier.state_dict()
         if definition.half:
             state = _halved(state, definition.name)
@@ -191,7 +194,7 @@ def _figures(pool: Pool, positions: Ints, verifier: Verifier, name: str) -> dict
     random order."""
     scores = np.zeros(0)
     if len(positions):
-        with faults_told(f"{name}: predict", verifier):
+        with faults_told(f"{name}: predict", type(verifier)):
             given = verifier.predict(pool.features(positions, verifier.features))
         scores = checked(name, given, len(positions), verifier)
     found = {"": scores, "random_": np.zeros(len(positions))}

@@ -23,9 +23,10 @@ from experiments.pool import Pool
 from experiments.ranking import FIGURES, together
 from experiments.splits import Fold
 from experiments.watched import Watched
-from pruner.costmodel.guard import faults_told, verifier_scores
+from pruner.costmodel.guard import verifier_scores
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
+from pruner.faults import faults_told
 from pruner.files import draft_of
 
 Floats = NDArray[np.float64]
@@ -112,10 +113,10 @@ class Maker:
         verifier = entry.made(settings, seed=seed, fit_seconds=self.fit_seconds)
         training = self.pool.training_set(fold.train, verifier.features)
         scored = self.pool.features(fold.scored, verifier.features)
-        with faults_told(f"{entry.label}: fit", verifier), Watched(self.say, f"{what}  fitting") as fit:
+        with faults_told(f"{entry.label}: fit", type(verifier)), Watched(self.say, f"{what}  fitting") as fit:
             verifier.fit(training)
         with (
-            faults_told(f"{entry.label}: predict", verifier),
+            faults_told(f"{entry.label}: predict", type(verifier)),
             Watched(self.say, f"{what}  scoring") as predict,
         ):
             scores = verifier.predict(scored)

@@ -30,6 +30,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from pruner.errors import ConfigError
+from pruner.faults import faults_told
 from pruner.settings import accepted, check_types, whole
 
 CONF = Path(__file__).parent / "conf"
@@ -112,7 +113,8 @@ def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
             f"it is given: {', '.join([*factory.keywords, *runtime]) or 'nothing'}."
         ) from error
     check_types(factory.func, factory.keywords)
-    return factory(**runtime)
+    with faults_told(f"making {cfg['_target_']}", factory.func):
+        return factory(**runtime)
 
 
 def imported(cfg: DictConfig | Mapping[str, Any]) -> functools.partial[Any]:

@@ -230,6 +230,11 @@ class Sealed(Open):
         super().__init__()
 
 
+class Faulty:
+    def __init__(self):
+        raise ValueError("too few")
+
+
 class Unwritten(Verifier):
     def fit(self, training_set):
         pass
@@ -269,6 +274,11 @@ def test_a_file_without_a_class(tmp_path):
 def test_the_components_own_error_passes_through():
     with pytest.raises(DeviceError, match="no such level"):
         instantiate({"_target_": f"{__name__}.Refusing"})
+
+
+def test_any_other_error_of_a_component_names_it_and_the_line():
+    with pytest.raises(ConfigError, match=r"Faulty raised ValueError: too few \(test_config.py, line \d+\)"):
+        instantiate({"_target_": f"{__name__}.Faulty"})
 
 
 def test_a_sweep_is_every_combination_in_its_own_folder():

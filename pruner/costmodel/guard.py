@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +13,9 @@ from numpy.typing import NDArray
 from pruner.analyzer.draft import check_scores
 from pruner.costmodel.verifier import TrainingSet, Verifier
 from pruner.errors import ConfigError, PrunerError
+from pruner.faults import told
 from pruner.features.batch import FeatureBatch
 
-_PACKAGE = Path(__file__).parents[1]
 _CONSEQUENCE = "The run goes on; a round without a usable verifier follows the draft's order."
 
 
@@ -62,7 +59,7 @@ class GuardedVerifier(Verifier):
         except Exception as error:
             if isinstance(error, PrunerError) and not self._has_learnt:
                 raise
-            self._fails(f"predict raised {_told(error, self._verifier)}.")
+            self._fails(f"predict raised {told(error, type(self._verifier))}.")
             return np.zeros(n)
         try:
             return verifier_scores(given, n, self._verifier)
@@ -77,7 +74,7 @@ class GuardedVerifier(Verifier):
         try:
             yield
         except Exception as error:
-            self._fails(f"{what} raised {_told(error, self._verifier)}.")
+            self._fails(f"{what} raised {told(error, type(self._verifier))}.")
             return
         self._usable = True
 
@@ -117,32 +114,6 @@ def verifier_scores(given: object, n: int, verifier: Verifier) -> NDArray[np.flo
     if not np.isfinite(scores).all():
         raise ConfigError(f"{who} gave inf: every candidate needs a finite number.")
     return scores.astype(np.float64, copy=False)
-
-
-@contextmanager
-def faults_told(what: str, verifier: Verifier) -> Iterator[None]:
-    """Around what a verifier does where nothing stands in for it. Raises ConfigError, with the error and its
-    line, for what is no error of this package's. what: names it in the message."""
-    try:
-        yield
-    except PrunerError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{what} raised {_told(error, verifier)}. Mend it, or its settings.") from error
-
-
-def _told(error: Exception, verifier: Verifier) -> str:
-    """The error and the line that raised it: where the user wrote it, as far as that can be told."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = getattr(sys.modules.get(type(verifier).__module__), "__file__", None)
-    mine = [frame for frame in frames if frame.filename == own]
-    outside = [
-        f for f in frames if "site-packages" not in f.filename and _PACKAGE not in Path(f.filename).parents
-    ]
-    frame = (mine or outside or frames)[-1]
-    text = " ".join(str(error).split())
-    told = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return f"{told.rstrip('.')} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
 def described(training_set: TrainingSet) -> str:
