@@ -11,6 +11,7 @@ from pruner.features.batch import FeatureExtractor
 from pruner.features.dataflow import DataflowCodeFeatures, DataflowFeatures
 from pruner.features.primitives import PrimitiveFeatures
 from pruner.features.statement import StatementFeatures
+from pruner.features.statement_fast import StatementFastFeatures
 from pruner.features.statement_tagged import TaggedStatementFeatures
 from pruner.features.symbols import SymbolFeatures
 
@@ -21,6 +22,7 @@ EXTRACTORS: dict[str, Callable[..., FeatureExtractor]] = {
     DataflowCodeFeatures.name: DataflowCodeFeatures,
     PrimitiveFeatures.name: PrimitiveFeatures,
     StatementFeatures.name: StatementFeatures,
+    StatementFastFeatures.name: StatementFastFeatures,
     TaggedStatementFeatures.name: TaggedStatementFeatures,
     SymbolFeatures.name: SymbolFeatures,
 }

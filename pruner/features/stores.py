@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.analyzer.codegen import rewrite
+from pruner.analyzer.codegen import Rewrite, rewrite
 from pruner.analyzer.statements import batches
 from pruner.features.indices import substituted
 from pruner.search.members import Place, accesses, places
-from pruner.search.nest import Access, Buffer, Extent, Floor, Linear, Loop, Nest, Statement
+from pruner.search.nest import Access, Buffer, Extent, Floor, Linear, Loop, Nest, Statement, product
 from pruner.search.scopes import is_thread, shared_by
 
 Floats = NDArray[np.float64]
@@ -28,11 +28,13 @@ Index = tuple[Linear, ...]
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """What a store does with one buffer. indices: those of all its accesses, the write first. written,
-    read: whether it writes the buffer, whether it reads it."""
+    """What a store does with one buffer. indices: those of all its accesses, the write first. plain: the same
+    as the statement has them, over its own loops. written, read: whether it writes the buffer, whether it
+    reads it."""
 
     buffer: Buffer
     indices: tuple[Index, ...]
+    plain: tuple[Index, ...]
     written: bool
     read: bool
 
@@ -43,6 +45,11 @@ class Store:
 
     loops: outside in. extents: `depth x m`. present: `depth x m` bool, whether the loop is there once those
         of one turn are dropped. joined: `depth x m` bool, whether it is fused into the loop outside of it.
+    parallel, vector: `depth x m` bool, whether the loop is spread over cores, or a vector.
+    pragma: bool[m], the outermost loop carries the pragma that unrolls.
+    whole: bool[m], the statement's loops are one, split into chunks, the outermost loop, and lanes, the
+        innermost.
+    values: of the statement's loops that other loops run in place of, their values by those.
     touches: by buffer. constant: whether it stores a constant, as an initialisation does. operations: those
         of one instance.
     """
@@ -52,6 +59,11 @@ class Store:
     extents: Floats
     present: Bools
     joined: Bools
+    parallel: Bools
+    vector: Bools
+    pragma: Bools
+    whole: Bools
+    values: Mapping[Loop, Linear]
     touches: tuple[Touch, ...]
     constant: bool
     operations: int
@@ -60,9 +72,11 @@ class Store:
 @dataclass(frozen=True, eq=False)
 class Memory:
     """Where an intermediate buffer lives. home: how many loops are around it. fixed: the loops that see a new
-    copy at every turn, so that they do not move its elements. shape: its dimensions once it is shrunk."""
+    copy at every turn, so that they do not move its elements. shape: its dimensions once it is shrunk. outer:
+    how often all loops around it turn."""
 
     home: int
+    outer: Extent
     fixed: frozenset[Loop]
     shape: tuple[Extent, ...]
 
@@ -81,14 +95,35 @@ def lower(nest: Nest, statement: Statement, *, fetch_threads_again: bool = False
     fetch_threads_again: a fetch runs in a second loop over threads inside the first, as the tensor
     expressions of older TVM have it, not over the threads that are there.
     """
-    statements = list(nest.statements)
-    where = places(statements)
-    head = where[statements.index(statement)].nest
+    where = places(nest.statements)
+    head = where[list(nest.statements).index(statement)].nest
     slots = [slot for slot, place in enumerate(where) if place.nest == head]
+    return _lowered(nest, where, slots, _fused(nest, slots), fetch_threads_again)
+
+
+def lower_all(nest: Nest) -> list[Lowered]:
+    """Lowers the whole program: what stands in each of its outermost loops, in program order."""
+    where = places(nest.statements)
+    fused = _fused(nest, range(len(where)))
+    heads: dict[int, list[int]] = {}
+    for slot, place in enumerate(where):
+        heads.setdefault(place.nest, []).append(slot)
+    return [_lowered(nest, where, slots, fused, False) for slots in heads.values()]
+
+
+def _lowered(
+    nest: Nest,
+    where: Sequence[Place],
+    slots: Sequence[int],
+    fused: Mapping[int, _Fused],
+    fetch_threads_again: bool,
+) -> Lowered:
+    """The stores of the statements in these slots, which one outermost loop holds."""
+    statements = nest.statements
     # The pragma that unrolls stands on the outermost loop, which is kept with it.
-    pragma = np.broadcast_to(np.asarray(nest.unroll) > 0, nest.rows)
+    unrolls = any(where[slot].unrolls for slot in slots)
+    pragma = np.broadcast_to(unrolls & (np.asarray(nest.unroll) > 0), nest.rows)
     kernel = _Kernel([statements[slot] for slot in slots], pragma, fetch_threads_again)
-    fused = _fused(nest, slots)
     memories = _memories([(statements[slot], where[slot]) for slot in slots], kernel)
     stores: list[Store] = []
     for slot in slots:
@@ -113,26 +148,38 @@ class _Kernel:
                     bound.setdefault(loop.kind, loop)
         self._bound = bound
 
+    @property
+    def bound(self) -> tuple[Loop, ...]:
+        """The loops over threads."""
+        return tuple(self._bound.values())
+
     def loop(self, loop: Loop) -> Loop:
         """The loop that runs in place of this one."""
         return self._bound.get(loop.kind, loop)
 
-    def store(self, statement: Statement, fused: Bools) -> Store:
+    def store(self, statement: Statement, fused: _Fused) -> Store:
         """What the statement stores, without its initialisation."""
         values: dict[Loop, Linear] = {
             loop: Linear({self.loop(loop): 1}) for loop in statement.loops if self.loop(loop) is not loop
         }
         own = [
-            (loop, row) for loop, row in zip(statement.loops, fused, strict=True) if not is_thread(loop.kind)
+            (loop, row)
+            for loop, row in zip(statement.loops, fused.joined, strict=True)
+            if not is_thread(loop.kind)
         ]
         if not (isinstance(statement.fetch, int) and statement.fetch == 0):
             fetched, _ = own.pop()
             split, values[fetched] = self._fetch(fetched.extent, statement.fetch)
             own += [(loop, np.zeros(self._m, dtype=bool)) for loop in split]
+        split = None if fused.found is None or not fused.found.whole.any() else fused.found
+        if split is not None:
+            own.append((Loop(np.where(split.whole, split.lanes, 1), name="lane"), np.zeros(self._m, dtype=bool)))
         updates = statement.has_init or bool(statement.reduces)
-        return self._finished(statement, own, _touches(statement, values, updates))
+        found = self._finished(statement, own, values, _touches(statement, values, updates))
+        _mark(found, fused.found, len(statement.loops))
+        return found
 
-    def initialisation(self, statement: Statement, fused: Bools, first: int) -> Store:
+    def initialisation(self, statement: Statement, fused: _Fused, first: int) -> Store:
         """The store of the first value: it stands before the loop at level `first`, and of the loops from
         there on those run around it that are no reductions."""
         values = {
@@ -141,7 +188,7 @@ class _Kernel:
         }
         own = [
             (loop, row)
-            for loop, row in zip(statement.loops, fused, strict=True)
+            for loop, row in zip(statement.loops, fused.joined, strict=True)
             if loop not in statement.reduces and not is_thread(loop.kind)
         ]
         outer = set(statement.loops[:first])
@@ -150,7 +197,7 @@ class _Kernel:
         values |= {loop: Linear({copy: 1}) for loop, copy in copies.items()}
         own = [(copies.get(loop, loop), row) for loop, row in own]
         touches = [touch for touch in _touches(statement, values, False) if touch.written]
-        return self._finished(statement, own, touches, constant=True)
+        return self._finished(statement, own, values, touches, constant=True)
 
     def _fetch(self, extent: Extent, asked: Extent) -> tuple[list[Loop], Linear]:
         """The loops of a cooperative fetch, and the fused loop's value by them."""
@@ -177,6 +224,7 @@ class _Kernel:
         self,
         statement: Statement,
         own: Sequence[tuple[Loop, Bools]],
+        values: Mapping[Loop, Linear],
         touches: Sequence[Touch],
         constant: bool = False,
     ) -> Store:
@@ -198,10 +246,35 @@ class _Kernel:
             extents,
             present & ~joined,
             joined,
+            np.zeros_like(joined),
+            np.zeros_like(joined),
+            self._pragma,
+            np.zeros(self._m, dtype=bool),
+            values,
             tuple(touches),
             constant or not (statement.reads or statement.ops),
             0 if constant else operations(statement.ops),
         )
+
+
+def _mark(store: Store, found: Rewrite | None, depth: int) -> None:
+    """Notes which loops run in parallel and which are vectors. depth: how many loops the statement has."""
+    if found is None:
+        for level, loop in enumerate(store.loops):
+            store.vector[level] = (loop.name == "lane") & (store.extents[level] > 1)
+        return
+    whole = found.whole
+    store.whole[:] = whole
+    store.parallel[:1] = (found.parallel_loops > 0) & (found.chunks > 1)
+    levels = np.arange(len(store.loops))[:, None]
+    store.vector[:] = (levels == depth - found.vector_loops) & (found.vector_loops > 0) & ~whole
+    if whole.any():
+        store.vector[-1] |= whole
+        store.joined[:, whole] = False
+        store.extents[0, whole] = found.chunks[whole]
+        store.extents[1:-1, whole] = 1
+        store.present[1:-1, whole] = False
+        store.present[[0, -1]] |= whole
 
 
 def operations(ops: Mapping[str, int]) -> int:
@@ -225,6 +298,7 @@ def _touches(statement: Statement, values: Mapping[Loop, Linear], updates: bool)
         Touch(
             buffer,
             tuple([tuple([substituted(form, values) for form in access.index]) for access in touching]),
+            tuple([access.index for access in touching]),
             written=buffer in written,
             read=buffer not in written or updates or buffer in read_back,
         )
@@ -239,22 +313,42 @@ def _decomposed(statement: Statement, place: Place) -> int:
     return next(levels, len(statement.loops))
 
 
-def _fused(nest: Nest, slots: Sequence[int]) -> dict[int, Bools]:
-    """By statement, `depth x m` bool: the loops that TVM fuses into the one outside of them."""
-    joined = {slot: np.zeros((len(nest.statements[slot].loops), nest.rows), dtype=bool) for slot in slots}
+@dataclass(frozen=True, eq=False)
+class _Fused:
+    """What TVM makes of the loops of a statement of a CPU program. joined: `depth x m` bool, whether a loop is
+    fused into the one outside of it. found: how many are."""
+
+    joined: Bools
+    found: Rewrite | None = None
+
+
+def _fused(nest: Nest, slots: Sequence[int]) -> dict[int, _Fused]:
+    """By statement, the loops that TVM fuses."""
+    depths = {slot: len(nest.statements[slot].loops) for slot in slots}
     if not (np.any(nest.parallel) or np.any(nest.vectorize)):
-        return joined
+        return {slot: _Fused(np.zeros((depth, nest.rows), dtype=bool)) for slot, depth in depths.items()}
     parts = batches([(np.arange(nest.rows), nest)])
+    pieces: dict[int, list[tuple[NDArray[np.int64], Rewrite, NDArray[np.bool_]]]] = {}
     for batch, found in zip(parts, rewrite(parts), strict=True):
-        depth = len(batch.statement.loops)
-        levels = np.arange(depth)[:, None]
-        parallel = (levels > 0) & (levels < found.parallel_loops)
-        vector = levels > depth - found.vector_loops
         for slot in np.unique(batch.slot).tolist():
-            if slot in joined:
-                here = batch.slot == slot
-                joined[slot][:, batch.rows[here]] = (parallel | vector)[:, here]
-    return joined
+            pieces.setdefault(slot, []).append((batch.rows, found, batch.slot == slot))
+    return {slot: _joined(depth, nest.rows, pieces[slot]) for slot, depth in depths.items()}
+
+
+def _joined(
+    depth: int, m: int, pieces: Sequence[tuple[NDArray[np.int64], Rewrite, Bools]]
+) -> _Fused:
+    numbers = [np.zeros(m, dtype=np.int64) for _ in range(4)]
+    whole = np.zeros(m, dtype=bool)
+    for rows, found, here in pieces:
+        every = (found.parallel_loops, found.vector_loops, found.chunks, found.lanes)
+        for column, number in zip(numbers, every, strict=True):
+            column[rows[here]] = number[here]
+        whole[rows[here]] = found.whole[here]
+    levels = np.arange(depth)[:, None]
+    parallel = (levels > 0) & (levels < numbers[0])
+    vector = levels > depth - numbers[1]
+    return _Fused(parallel | vector, Rewrite(*numbers, whole))
 
 
 def _memories(placed: Sequence[tuple[Statement, Place]], kernel: _Kernel) -> dict[Buffer, Memory]:
@@ -277,7 +371,9 @@ def _memories(placed: Sequence[tuple[Statement, Place]], kernel: _Kernel) -> dic
             if write.buffer is buffer
         ]
         shape = tuple([_largest(dims) for dims in zip(*written, strict=True)]) if written else buffer.shape
-        found[buffer] = Memory(len(home), frozenset(map(kernel.loop, fixed)), shape)
+        around = (*kernel.bound, *(loop for loop in home if not is_thread(loop.kind))) if home else ()
+        outer = product(loop.extent for loop in around)
+        found[buffer] = Memory(len(home), outer, frozenset(map(kernel.loop, fixed)), shape)
     return found
 
 

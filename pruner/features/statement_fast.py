@@ -1,0 +1,152 @@
+"""TVM's per-store features from the decisions, without a materialised program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.analyzer.device import Device
+from pruner.features.accesses import CACHE_LINE, Lines, Reuse, Trail, Visit, lines, reuse
+from pruner.features.batch import FeatureBatch, FeatureExtractor
+from pruner.features.nests import nests
+from pruner.features.statement_columns import BUFFERS, columns, explained
+from pruner.features.statement_numbers import (
+    allocation,
+    annotated,
+    float_operations,
+    intensities,
+    scaled,
+    threads,
+)
+from pruner.features.stores import Lowered, lower_all
+from pruner.features.touched import runs
+from pruner.features.tvm_reach import reached_by_tvm
+from pruner.search.candidate import Candidate
+from pruner.search.nest import Buffer, Nest
+from pruner.search.population import Population
+
+Floats = NDArray[np.float64]
+
+__all__ = ["CACHE_LINE", "StatementFastFeatures"]
+
+
+class StatementFastFeatures(FeatureExtractor):
+    """The rows of `statement`, from the decisions of a whole population at once.
+
+    Args:
+        device: its kind tells whether thread bindings are features.
+    """
+
+    name = "statement_fast"
+    version = 1
+    columns = columns()
+
+    def __init__(self, *, device: Device) -> None:
+        self._on_gpu = device.kind == "gpu"
+
+    @property
+    def inputs(self) -> Mapping[str, object]:
+        return {"gpu": self._on_gpu}
+
+    def explain(self, column: str) -> str:
+        return explained(column)
+
+    def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
+        n = len(candidates)
+        counts = np.zeros(n, dtype=np.int64)
+        groups: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
+        for rows, nest in nests(candidates) if n else ():
+            table = np.stack(list(self._rows(nest)), axis=1)
+            counts[rows] = table.shape[1]
+            groups.append((rows, table))
+        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
+        values = np.zeros((int(offsets[-1]), len(self.columns)), dtype=np.float32)
+        for rows, table in groups:
+            values[offsets[rows][:, None] + np.arange(table.shape[1])] = table
+        return FeatureBatch(values, offsets, self.name, self.version)
+
+    def _rows(self, nest: Nest) -> Iterator[NDArray[np.float32]]:
+        """A row per buffer that is stored to, `m x 164`, in the order of the first stores."""
+        found: dict[Buffer, NDArray[np.float32]] = {}
+        trail = Trail(nest.rows)
+        for lowered in lower_all(nest):
+            for store in lowered.stores:
+                if store.constant:
+                    continue
+                reach = {
+                    touch.buffer: (touch, reached_by_tvm(store, touch, lowered.memories.get(touch.buffer)))
+                    for touch in store.touches
+                }
+                visit = Visit(store, runs(store), reach)
+                trail.add(visit)
+                numbers = self._numbers(nest, lowered, visit, trail)
+                found[store.statement.writes[0].buffer] = np.stack(
+                    [np.broadcast_to(number, (nest.rows,)) for number in numbers], axis=1
+                ).astype(np.float32)
+        yield from found.values()
+
+    def _numbers(self, nest: Nest, lowered: Lowered, visit: Visit, trail: Trail) -> list[Floats]:
+        store = visit.store
+        times = visit.runs.inner[0]
+        zero = np.zeros_like(times)
+        counts = float_operations(store.statement.ops)
+        written = store.statement.writes[0].buffer
+        memory = lowered.memories.get(written)
+        alloc = (
+            allocation(written.shape, written.itemsize, 1, times)
+            if memory is None
+            else allocation(memory.shape, written.itemsize, memory.outer, times)
+        )
+        unrolled = np.where(store.pragma, np.asarray(nest.unroll, dtype=np.float64), 0.0)
+        return [
+            *[scaled(count * times) for count in counts],
+            *[zero] * 9,
+            *annotated(visit, store.vector),
+            *annotated(visit, np.zeros_like(store.vector)),
+            *annotated(visit, store.parallel),
+            *threads(store, self._on_gpu),
+            *self._buffers(visit, trail),
+            *intensities(visit, sum(counts)),
+            *alloc,
+            scaled(times),
+            scaled(visit.runs.present.sum(axis=0).astype(np.float64)),
+            scaled(unrolled),
+        ]
+
+    def _buffers(self, visit: Visit, trail: Trail) -> list[Floats]:
+        """The numbers of the store's buffers, those with most lines first."""
+        times = visit.runs.inner[0]
+        tables, keys = [], []
+        for buffer, (touch, _) in sorted(visit.reach.items(), key=lambda item: item[0].name):
+            touched, used = lines(visit, buffer), reuse(visit, buffer, trail)
+            bytes_ = times * buffer.itemsize
+            sizes = (bytes_, touched.unique_bytes, touched.lines, touched.unique_lines)
+            tables.append(_of_buffer((touch.read, touch.written), sizes, touched, used))
+            keys.append(np.stack([touched.lines, bytes_]))
+        table, key = np.stack(tables), np.stack(keys)
+        order = np.lexsort((-key[:, 1], -key[:, 0]), axis=0)
+        m = len(times)
+        found = np.zeros((BUFFERS, table.shape[1], m))
+        for place in range(min(BUFFERS, len(table))):
+            found[place] = table[order[place], :, np.arange(m)].T
+        return list(found.reshape(-1, m))
+
+
+_WAYS = ((True, False), (False, True), (True, True))
+
+
+def _of_buffer(way: tuple[bool, bool], sizes: Sequence[Floats], touched: Lines, used: Reuse) -> Floats:
+    """The 18 numbers of one buffer, `18 x m`."""
+    # What is not used again counts twice, as in TVM.
+    count = np.where(used.count > 0, used.count, 0.5)
+    rows: tuple[Floats | float, ...] = (
+        *(float(way == other) for other in _WAYS),
+        *map(scaled, sizes),
+        *(used.in_loop, used.in_sequence, 1.0 - used.in_loop - used.in_sequence),
+        *map(scaled, (used.iterations, used.bytes, used.count)),
+        *(scaled(size / count) for size in sizes),
+        scaled(touched.stride),
+    )
+    return np.stack([np.broadcast_to(row, touched.stride.shape) for row in rows])
