@@ -7,7 +7,7 @@ not there in a row has the scale 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,12 +63,18 @@ class Simplifier:
         self._levels = {loop: level for level, loop in enumerate(store.loops)}
         self._known: dict[Loop, tuple[list[Atom], Ints, Ints]] = {}
         self._heads = self._head_levels()
+        self._fetch = next((loop for loop, value in store.values.items() if _is_fetch(value)), None)
+        self._length = self._tile = self._endless
 
     def digits(self, form: Linear) -> tuple[list[Digit], Ints]:
         """The sum's digits, and its constant, int64[m]."""
         found: list[Digit] = []
         for term, coefficient in form.terms.items():
             atoms, low, up, const = self._flat(term)
+            if self._fetch in ({term} if isinstance(term, Loop) else term.inner.loops()):
+                up = np.where(up >= self._tile, ENDLESS, up)
+                # A digit past the tile's end is nothing.
+                coefficient = np.where(low >= self._length, 0, coefficient)
             found += self._split(atoms, const, low, up, self._row(coefficient))
         return _joined(found), self._row(form.const)
 
@@ -136,8 +142,7 @@ class Simplifier:
         if self._store.whole.any():
             return self._of_whole(loop)
         if not (joined[level].any() or (level + 1 < len(joined) and joined[level + 1].any())):
-            atom = Atom(self._row(level), self._one, extent, self._one, self._endless)
-            return [atom], self._one, self._endless
+            return [self._atom(level, self._one, extent)], self._one, self._endless
         low, inside = self._one, np.ones(self._m, dtype=bool)
         for inner in range(level + 1, len(joined)):
             inside = inside & joined[inner]
@@ -156,25 +161,48 @@ class Simplifier:
         atom = Atom(self._heads[level], (extent > 1).astype(np.int64), total, self._one, self._endless)
         return [atom], low, up
 
+    def _atom(self, level: int, step: Ints, extent: Ints) -> Atom:
+        """A loop times a step; one of a single turn is not there."""
+        return Atom(self._row(level), np.where(extent > 1, step, 0), extent, self._one, self._endless)
+
     def _fetched(self, term: Floor) -> tuple[list[Atom], Ints, Ints]:
         """The fused loop of a cooperative fetch."""
-        atoms = []
-        for part, coefficient in sorted(term.inner.terms.items(), key=lambda item: -np.max(item[1])):
-            assert isinstance(part, Loop)
-            atoms.append(
-                Atom(
-                    self._row(self._levels[part]),
-                    self._row(coefficient),
-                    self._row(part.extent),
-                    self._one,
-                    self._endless,
-                )
-            )
-        length = self._row(term.divisor)
-        most = sum((atom.coef * (atom.extent - 1) for atom in atoms), start=self._zero)
-        # A condition keeps a single turn inside the tile, which the simplifier sees.
-        turn = next(atom for atom in atoms if self._store.loops[int(atom.level[0])].name == "turn")
-        return atoms, self._one, np.where((most < length) | (turn.extent == 1), ENDLESS, length)
+        # A condition keeps a single turn inside the tile, and all of them where TVM can tell one element of
+        # the source from another; it does not where a window slides over the tile.
+        atoms = self._turn_atoms(term)
+        self._length = length = self._row(term.divisor)
+        inside = (_most(atoms) < length) | (atoms[0].extent == 1) | ~self._slides()
+        self._tile = np.where(inside, length, ENDLESS)
+        return atoms, self._one, np.where(inside, ENDLESS, length)
+
+    def _turn_atoms(self, term: Floor) -> list[Atom]:
+        """Turns, threads and lanes, in this order."""
+        order = ("turn", "", "lane")
+        parts = sorted(
+            ((part, step) for part, step in term.inner.terms.items() if isinstance(part, Loop)),
+            key=lambda item: order.index(item[0].name if item[0].name in order else ""),
+        )
+        return [self._atom(self._levels[part], self._row(step), self._row(part.extent)) for part, step in parts]
+
+    def _slides(self) -> Bools:
+        """bool[m], whether more than one loop besides the fetched one moves a dimension of what is read."""
+        found = np.zeros(self._m, dtype=bool)
+        fetched = self._store.statement.loops[-1]
+        for read in self._store.statement.reads:
+            for form in read.index:
+                count = self._zero
+                within = self._zero
+                for term, coefficient in form.terms.items():
+                    loops = {term} if isinstance(term, Loop) else term.inner.loops()
+                    moves = self._zero
+                    for loop in loops:
+                        if loop is not fetched:
+                            moves = moves | ((self._row(loop.extent) > 1) & (self._row(coefficient) != 0))
+                        else:
+                            within = within | 1
+                    count = count + moves
+                found |= (count > 1) & (within > 0)
+        return found
 
     def _of_whole(self, loop: Loop) -> tuple[list[Atom], Ints, Ints]:
         """A loop of a statement whose loops are all one, split into chunks and lanes."""
@@ -197,51 +225,132 @@ class Simplifier:
         self, atoms: Sequence[Atom], const: Ints, low: Ints, up: Ints, scale: Ints
     ) -> Iterator[Digit]:
         """The digits that `scale * (sum of atoms // low % (up // low))` becomes; atoms from outside in."""
-        if not atoms:
-            yield Digit((), const, low, up, scale)
-            return
-        if not const.any():
-            if len(atoms) == 1:
-                yield _single(atoms[0], low, up, scale)
-                return
-            *outer, inner = atoms
-            step = self._gcd([atom.coef for atom in outer])
-            none = step == 0
-            step = np.maximum(step, 1)
-            ends = up < ENDLESS
-            alone = none | (ends & (step % up == 0))
-            fits = (inner.coef * (inner.extent - 1) < step) & (~ends | (up % step == 0)) & ~alone
-            blocks = fits & (low % step == 0)
-            both = fits & ~blocks & (step % low == 0)
-            rest = ~(alone | blocks | both)
-            mine = np.where(alone | both, scale, 0)
-            if mine.any():
-                own_up = np.where(both, ENDLESS, up)
-                yield from self._split([inner], const, low, own_up, mine)
-            theirs = np.where(blocks, scale, np.where(both, scale * (step // low), 0))
-            if theirs.any():
-                parts = [replace(atom, coef=atom.coef // step) for atom in outer]
-                own_low = np.where(blocks, low // step, 1)
-                own_up = np.where(ends, up // step, ENDLESS)
-                yield from self._split(parts, const, np.maximum(own_low, 1), np.maximum(own_up, 1), theirs)
-            scale = np.where(rest, scale, 0)
-        if scale.any():
+        if not atoms or const.any():
             yield self._opaque(atoms, const, low, up, scale)
+            return
+        if len(atoms) == 1:
+            yield _single(atoms[0], low, up, scale)
+            return
+        # The division first: whole multiples leave it, the rest stays.
+        ends = up < ENDLESS
+        top = np.where(ends, np.maximum(up // low, 1), ENDLESS)
+        whole, rest = [], []
+        for atom in atoms:
+            blocks = (atom.coef % low == 0) & ~(ends & (atom.coef // low % top == 0))
+            whole.append(replace(atom, coef=np.where(blocks, atom.coef // low, 0)))
+            rest.append(replace(atom, coef=np.where(atom.coef % low == 0, 0, atom.coef)))
+        most = _most(rest)
+        some = most >= low
+        one, is_one = _quotient(rest, low)
+        one = replace(one, coef=np.where(some, one.coef, 0))
+        free = ~ends | (_most(whole) + most // low < top)
+        # Nothing wraps: a sum of its parts.
+        for atom in whole:
+            yield from self._if(_single, atom, self._one, self._endless, np.where(free, scale, 0))
+        single = free & some & is_one
+        yield from self._if(_single, one, self._one, self._endless, np.where(single, scale, 0))
+        yield from self._sum(rest, low, self._endless, np.where(free & some & ~is_one, scale, 0))
+        scale = np.where(free, 0, scale)
+        if not scale.any():
+            return
+        count = sum(((atom.coef > 0).astype(np.int64) for atom in whole), start=self._zero)
+        # The rest alone keeps its remainder inside the division.
+        alone = (count == 0) & some
+        yield from self._if(_single, one, self._one, top, np.where(alone & is_one, scale, 0))
+        inner = self._first_digit(rest, up, alone & ~is_one)
+        wraps = np.where(self._two(rest, up), ENDLESS, up)
+        yield from self._sum(inner, low, wraps, np.where(alone & ~is_one, scale, 0))
+        # The remainder of a sum.
+        args = [*whole, one]
+        several = (count > 0) & (count + some > 1)
+        lone = (count == 1) & ~some
+        for atom in whole:
+            yield from self._if(_single, atom, self._one, top, np.where(lone, scale, 0))
+        if not several.any():
+            return
+        two = self._two(args, top) & several
+        for atom in self._first_digit(args, top, two):
+            yield from self._if(_single, atom, self._one, self._endless, np.where(two, scale, 0))
+        yield from self._sum(args, self._one, top, np.where(several & ~two, scale, 0))
+
+    def _if(
+        self,
+        make: Callable[[Atom, Ints, Ints, Ints], Digit],
+        atom: Atom,
+        low: Ints,
+        up: Ints,
+        scale: Ints,
+    ) -> Iterator[Digit]:
+        """The digit, where it is in some row."""
+        if (scale * atom.coef).any():
+            yield make(atom, low, up, scale)
+
+    def _sum(self, atoms: Sequence[Atom], low: Ints, up: Ints, scale: Ints) -> Iterator[Digit]:
+        if scale.any():
+            yield self._opaque(atoms, self._zero, low, up, scale)
+
+    def _two(self, atoms: Sequence[Atom], up: Ints) -> Bools:
+        """Whether the remainder of a sum of two is the remainder of the first and the second as it is."""
+        first, later = _leading(atoms)
+        count = sum(((atom.coef > 0).astype(np.int64) for atom in atoms), start=self._zero)
+        step = np.maximum(first.coef, 1)
+        return np.asarray((count == 2) & (up < ENDLESS) & (up % step == 0) & (later < step))
+
+    def _first_digit(self, atoms: Sequence[Atom], up: Ints, where: Bools) -> list[Atom]:
+        """The atoms with the remainder taken of the first alone, in the rows `where` that does."""
+        open_ = where & self._two(atoms, up)
+        found = []
+        for atom in atoms:
+            here = open_ & (atom.coef > 0)
+            open_ = open_ & ~here
+            end = np.minimum(atom.up, atom.low * (up // np.maximum(atom.coef, 1)))
+            end = np.where(here & (end < atom.extent), end, atom.up)
+            found.append(replace(atom, up=end))
+        return found
 
     def _opaque(self, atoms: Sequence[Atom], const: Ints, low: Ints, up: Ints, scale: Ints) -> Digit:
         """A sum that stays a sum inside its digit."""
         ends = up < ENDLESS
         kept = [replace(atom, coef=np.where(ends & (atom.coef % up == 0), 0, atom.coef)) for atom in atoms]
-        most = sum((atom.coef * (_turns(atom) - 1) for atom in kept), start=const)
+        most = const + _most(kept) if kept else const
         up = np.where(most < up, ENDLESS, up)
-        scale = np.where((most < low) & (const >= 0), 0, scale)
+        scale = np.where((most < low) & (const >= 0) & (len(kept) > 0), 0, scale)
         return Digit(tuple(kept), const, low, up, scale)
 
-    def _gcd(self, numbers: Sequence[Ints]) -> Ints:
-        found = self._zero
-        for number in numbers:
-            found = np.gcd(found, number)
-        return found
+
+def _most(atoms: Sequence[Atom]) -> Ints:
+    """The largest value of the sum."""
+    return np.asarray(sum(atom.coef * (_turns(atom) - 1) for atom in atoms))
+
+
+def _leading(atoms: Sequence[Atom]) -> tuple[Atom, Ints]:
+    """The outermost atom that is there, by row, and the largest value of the others' sum."""
+    first, later = atoms[-1], np.zeros_like(atoms[-1].coef)
+    inner = first.coef * (_turns(first) - 1)
+    for atom in reversed(atoms[:-1]):
+        there = atom.coef > 0
+        later = np.where(there, inner, later)
+        inner = inner + atom.coef * (_turns(atom) - 1)
+        first = Atom(*(np.where(there, a, b) for a, b in zip(_fields(atom), _fields(first), strict=True)))
+    return first, later
+
+
+def _fields(atom: Atom) -> tuple[Ints, ...]:
+    return atom.level, atom.coef, atom.extent, atom.low, atom.up
+
+
+def _quotient(atoms: Sequence[Atom], low: Ints) -> tuple[Atom, Bools]:
+    """The sum divided by `low` as one atom, and the rows in which it is: those in which the first atom moves in
+    steps that divide `low` and the others stay inside one of them."""
+    first, later = _leading(atoms)
+    step = np.maximum(first.coef, 1)
+    fits = (low % step == 0) & (later < step)
+    whole = np.where(fits, low // step, 1)
+    return replace(first, coef=(first.coef > 0).astype(np.int64), low=first.low * whole), np.asarray(fits)
+
+
+def _is_fetch(value: Linear) -> bool:
+    return any(isinstance(term, Floor) for term in value.terms)
 
 
 def _turns(atom: Atom) -> Ints:
