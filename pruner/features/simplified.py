@@ -7,7 +7,7 @@ not there in a row has the scale 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,15 +47,11 @@ class Digit:
 
 
 class Simplifier:
-    """Simplifies the indices of one store.
+    """Simplifies the indices of one store."""
 
-    Args:
-        fixed: loops that stand still, as those around the allocation of a buffer do for its elements.
-    """
-
-    def __init__(self, store: Store, fixed: Iterable[Loop]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._fixed = frozenset(fixed)
+        self._fixed: frozenset[Loop] = frozenset()
         self._m = store.extents.shape[1]
         self._zero = np.zeros(self._m, dtype=np.int64)
         self._one = np.ones(self._m, dtype=np.int64)
@@ -66,8 +62,10 @@ class Simplifier:
         self._fetch = next((loop for loop, value in store.values.items() if _is_fetch(value)), None)
         self._length = self._tile = self._endless
 
-    def digits(self, form: Linear) -> tuple[list[Digit], Ints]:
-        """The sum's digits, and its constant, int64[m]."""
+    def digits(self, form: Linear, fixed: frozenset[Loop] = frozenset()) -> tuple[list[Digit], Ints]:
+        """The sum's digits, and its constant, int64[m]. fixed: loops that stand still, as those around the
+        allocation of a buffer do for its elements."""
+        self._fixed = fixed
         found: list[Digit] = []
         for term, coefficient in form.terms.items():
             atoms, low, up, const = self._flat(term)
@@ -123,8 +121,17 @@ class Simplifier:
     def _loop(self, loop: Loop) -> tuple[list[Atom], Ints, Ints]:
         """A loop of the statement, or one in its place, as a digit of loops of the store."""
         if loop not in self._known:
+            fixed, self._fixed = self._fixed, frozenset()
             self._known[loop] = self._value(loop)
+            self._fixed = fixed
+        if self._fixed and self._fixed & self._in_place(loop):
+            return [], self._one, self._endless
         return self._known[loop]
+
+    def _in_place(self, loop: Loop) -> set[Loop]:
+        """The loop that runs in place of one of the statement's."""
+        value = self._store.values.get(loop)
+        return {loop} if value is None else {term for term in value.terms if isinstance(term, Loop)}
 
     def _value(self, loop: Loop) -> tuple[list[Atom], Ints, Ints]:
         value = self._store.values.get(loop)
@@ -134,7 +141,7 @@ class Simplifier:
                 return self._fetched(term)
             if isinstance(term, Loop):
                 loop = term
-        if loop in self._fixed or loop not in self._levels:
+        if loop not in self._levels:
             return [], self._one, self._endless
         level = self._levels[loop]
         extent = self._row(loop.extent)
@@ -185,23 +192,19 @@ class Simplifier:
         return [self._atom(self._levels[part], self._row(step), self._row(part.extent)) for part, step in parts]
 
     def _slides(self) -> Bools:
-        """bool[m], whether more than one loop besides the fetched one moves a dimension of what is read."""
+        """bool[m], whether more than one term besides the fetched loop moves a dimension of what is read."""
         found = np.zeros(self._m, dtype=bool)
-        fetched = self._store.statement.loops[-1]
         for read in self._store.statement.reads:
             for form in read.index:
-                count = self._zero
-                within = self._zero
-                for term, coefficient in form.terms.items():
-                    loops = {term} if isinstance(term, Loop) else term.inner.loops()
-                    moves = self._zero
-                    for loop in loops:
-                        if loop is not fetched:
-                            moves = moves | ((self._row(loop.extent) > 1) & (self._row(coefficient) != 0))
-                        else:
-                            within = within | 1
-                    count = count + moves
-                found |= (count > 1) & (within > 0)
+                others = {
+                    term: step
+                    for term, step in form.terms.items()
+                    if self._fetch not in ({term} if isinstance(term, Loop) else term.inner.loops())
+                }
+                if 1 < len(others) < len(form.terms):
+                    digits, _ = self.digits(Linear(others))
+                    moving = [(digit.scale != 0) & (_most(digit.atoms) > 0) for digit in digits if digit.atoms]
+                    found |= np.sum(moving, axis=0) > 1
         return found
 
     def _of_whole(self, loop: Loop) -> tuple[list[Atom], Ints, Ints]:

@@ -11,6 +11,7 @@ from pruner.analyzer.device import Device
 from pruner.features.accesses import CACHE_LINE, Lines, Reuse, Trail, Visit, lines, reuse
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.nests import nests
+from pruner.features.simplified import Simplifier
 from pruner.features.statement_columns import BUFFERS, columns, explained
 from pruner.features.statement_numbers import (
     allocation,
@@ -75,8 +76,12 @@ class StatementFastFeatures(FeatureExtractor):
             for store in lowered.stores:
                 if store.constant:
                     continue
+                simplifier = Simplifier(store)
                 reach = {
-                    touch.buffer: (touch, reached_by_tvm(store, touch, lowered.memories.get(touch.buffer)))
+                    touch.buffer: (
+                        touch,
+                        reached_by_tvm(store, touch, lowered.memories.get(touch.buffer), simplifier),
+                    )
                     for touch in store.touches
                 }
                 visit = Visit(store, runs(store), reach)

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from pruner.features.simplified import ENDLESS, Digit, Simplifier
 from pruner.features.stores import Memory, Store, Touch
 from pruner.features.touched import Reached
+from pruner.search.nest import Loop
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-def reached_by_tvm(store: Store, touch: Touch, memory: Memory | None) -> Reached:
+def reached_by_tvm(
+    store: Store, touch: Touch, memory: Memory | None, simplifier: Simplifier
+) -> Reached:
     """What the store reaches of the buffer; `memory` is that of an intermediate buffer, which is shrunk."""
     depth, m = store.extents.shape
     dims = touch.buffer.shape if memory is None else memory.shape
@@ -31,7 +34,7 @@ def reached_by_tvm(store: Store, touch: Touch, memory: Memory | None) -> Reached
     pitch = np.ones_like(shape)
     if len(dims) > 1:
         pitch[:-1] = np.cumprod(shape[:0:-1], axis=0)[::-1]
-    simplifier = Simplifier(store, () if memory is None else memory.fixed)
+    fixed = frozenset[Loop]() if memory is None else memory.fixed
     lows = np.full((len(dims), depth + 1, m), np.inf)
     highs = np.full((len(dims), depth + 1, m), -np.inf)
     moves = np.zeros((depth, m), dtype=bool)
@@ -39,7 +42,7 @@ def reached_by_tvm(store: Store, touch: Touch, memory: Memory | None) -> Reached
     for index in touch.plain:
         own = np.zeros((depth, m))
         for n, form in enumerate(index):
-            digits, const = simplifier.digits(form)
+            digits, const = simplifier.digits(form, fixed)
             low, high = _range(digits, const, depth)
             np.minimum(lows[n], low, out=lows[n])
             np.maximum(highs[n], high, out=highs[n])
