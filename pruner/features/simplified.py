@@ -73,7 +73,8 @@ class Simplifier:
                 up = np.where(up >= self._tile, ENDLESS, up)
                 # A digit past the tile's end is nothing.
                 coefficient = np.where(low >= self._length, 0, coefficient)
-            found += self._split(atoms, const, low, up, self._row(coefficient))
+            if atoms:
+                found += self._split(atoms, const, low, up, self._row(coefficient))
         return _joined(found), self._row(form.const)
 
     def _row(self, value: Extent) -> Ints:
@@ -178,7 +179,7 @@ class Simplifier:
         # the source from another; it does not where a window slides over the tile.
         atoms = self._turn_atoms(term)
         self._length = length = self._row(term.divisor)
-        inside = (_most(atoms) < length) | (atoms[0].extent == 1) | ~self._slides()
+        inside = (_most(atoms) < length) | ~self._slides()
         self._tile = np.where(inside, length, ENDLESS)
         return atoms, self._one, np.where(inside, ENDLESS, length)
 
@@ -192,7 +193,9 @@ class Simplifier:
         return [self._atom(self._levels[part], self._row(step), self._row(part.extent)) for part, step in parts]
 
     def _slides(self) -> Bools:
-        """bool[m], whether more than one term besides the fetched loop moves a dimension of what is read."""
+        """bool[m], whether TVM cannot tell one element of what is read from another, dimension by dimension: its
+        detection of iterators (iter_affine_map.cc) takes a sum's terms from the smallest scale up, each at the
+        scale that the last one ends at, or else at the closest smaller one, and may find none."""
         found = np.zeros(self._m, dtype=bool)
         for read in self._store.statement.reads:
             for form in read.index:
@@ -203,9 +206,21 @@ class Simplifier:
                 }
                 if 1 < len(others) < len(form.terms):
                     digits, _ = self.digits(Linear(others))
-                    moving = [(digit.scale != 0) & (_most(digit.atoms) > 0) for digit in digits if digit.atoms]
-                    found |= np.sum(moving, axis=0) > 1
+                    [own] = [
+                        (self._row(step), *self._tile_part(term))
+                        for term, step in form.terms.items()
+                        if term not in others
+                    ][:1]
+                    terms = [(digit.scale, _values(digit)) for digit in digits if digit.atoms]
+                    found |= _gap(np.stack([own[0], *(s for s, _ in terms)]), np.stack([own[1], *(e for _, e in terms)]))
         return found
+
+    def _tile_part(self, term: Loop | Floor) -> tuple[Ints]:
+        """int64[m], how many values a term of the fetched loop takes."""
+        if isinstance(term, Loop):
+            return (self._row(term.extent),)
+        low, high = term.range(term.inner.loops())
+        return (self._row(high) - self._row(low) + 1,)
 
     def _of_whole(self, loop: Loop) -> tuple[list[Atom], Ints, Ints]:
         """A loop of a statement whose loops are all one, split into chunks and lanes."""
@@ -228,7 +243,7 @@ class Simplifier:
         self, atoms: Sequence[Atom], const: Ints, low: Ints, up: Ints, scale: Ints
     ) -> Iterator[Digit]:
         """The digits that `scale * (sum of atoms // low % (up // low))` becomes; atoms from outside in."""
-        if not atoms or const.any():
+        if const.any():
             yield self._opaque(atoms, const, low, up, scale)
             return
         if len(atoms) == 1:
@@ -315,9 +330,9 @@ class Simplifier:
         """A sum that stays a sum inside its digit."""
         ends = up < ENDLESS
         kept = [replace(atom, coef=np.where(ends & (atom.coef % up == 0), 0, atom.coef)) for atom in atoms]
-        most = const + _most(kept) if kept else const
+        most = const + _most(kept)
         up = np.where(most < up, ENDLESS, up)
-        scale = np.where((most < low) & (const >= 0) & (len(kept) > 0), 0, scale)
+        scale = np.where((most < low) & (const >= 0), 0, scale)
         return Digit(tuple(kept), const, low, up, scale)
 
 
@@ -350,6 +365,31 @@ def _quotient(atoms: Sequence[Atom], low: Ints) -> tuple[Atom, Bools]:
     fits = (low % step == 0) & (later < step)
     whole = np.where(fits, low // step, 1)
     return replace(first, coef=(first.coef > 0).astype(np.int64), low=first.low * whole), np.asarray(fits)
+
+
+def _values(digit: Digit) -> Ints:
+    """How many values a digit takes."""
+    return np.asarray(np.minimum(_most(digit.atoms) + 1, digit.up) // digit.low)
+
+
+def _gap(scales: Ints, extents: Ints) -> Bools:
+    """bool[m], whether terms, `k x m`, leave a gap when each starts where the last one ends, or before."""
+    rows = np.arange(scales.shape[1])
+    open_ = (scales > 0) & (extents > 1)
+    found = np.zeros(len(rows), dtype=bool)
+    end = np.zeros(len(rows), dtype=np.int64)
+    for step in range(len(scales)):
+        # The smallest first, then the one at the end, or the closest below it.
+        left = np.where(open_, scales, ENDLESS)
+        at = np.argmin(left, axis=0)
+        if step:
+            below = np.where(open_ & (scales <= end), scales, -1)
+            at = np.argmax(below, axis=0)
+            found |= open_.any(axis=0) & (below[at, rows] < 0)
+        taken = open_[at, rows]
+        end = np.where(taken, scales[at, rows] * extents[at, rows], end)
+        open_[at, rows] = False
+    return found
 
 
 def _is_fetch(value: Linear) -> bool:
