@@ -106,14 +106,12 @@ class Simplifier:
             parts, low, up, own = self._flat(part)
             for atom in parts:
                 # A digit of a sum inside a sum counts as the sum of the digits.
-                atoms.append(
-                    replace(
-                        atom,
-                        coef=atom.coef * coefficient,
-                        low=atom.low * low,
-                        up=np.minimum(atom.up, np.where(up < ENDLESS, atom.low * up, ENDLESS)),
-                    )
-                )
+                lower = atom.low * low
+                upper = np.minimum(atom.up, np.where(up < ENDLESS, atom.low * up, ENDLESS))
+                gone = lower >= np.minimum(atom.extent, upper)
+                upper = np.where(atom.extent <= upper, ENDLESS, upper)
+                step = np.where(gone, 0, atom.coef * coefficient)
+                atoms.append(replace(atom, coef=step, low=lower, up=upper))
             const = const + own * coefficient
         if term.remainder:
             return atoms, self._one, divisor, const
@@ -195,7 +193,8 @@ class Simplifier:
     def _slides(self) -> Bools:
         """bool[m], whether TVM cannot tell one element of what is read from another, dimension by dimension: its
         detection of iterators (iter_affine_map.cc) takes a sum's terms from the smallest scale up, each at the
-        scale that the last one ends at, or else at the closest smaller one, and may find none."""
+        scale that the last one ends at, or else, of a sum with a term of scale 1, at the closest smaller one, and
+        may find none."""
         found = np.zeros(self._m, dtype=bool)
         for read in self._store.statement.reads:
             for form in read.index:
@@ -204,23 +203,24 @@ class Simplifier:
                     for term, step in form.terms.items()
                     if self._fetch not in ({term} if isinstance(term, Loop) else term.inner.loops())
                 }
-                if 1 < len(others) < len(form.terms):
-                    digits, _ = self.digits(Linear(others))
-                    [own] = [
-                        (self._row(step), *self._tile_part(term))
-                        for term, step in form.terms.items()
-                        if term not in others
-                    ][:1]
-                    terms = [(digit.scale, _values(digit)) for digit in digits if digit.atoms]
-                    found |= _gap(np.stack([own[0], *(s for s, _ in terms)]), np.stack([own[1], *(e for _, e in terms)]))
+                if len(others) < 2:
+                    continue
+                digits, _ = self.digits(Linear(others))
+                terms = [(digit.scale, _values(digit)) for digit in digits]
+                terms += [
+                    (self._row(step), self._tile_part(term))
+                    for term, step in form.terms.items()
+                    if term not in others
+                ]
+                found |= _gap(*(np.stack(rows) for rows in zip(*terms, strict=True)))
         return found
 
-    def _tile_part(self, term: Loop | Floor) -> tuple[Ints]:
+    def _tile_part(self, term: Loop | Floor) -> Ints:
         """int64[m], how many values a term of the fetched loop takes."""
         if isinstance(term, Loop):
-            return (self._row(term.extent),)
+            return self._row(term.extent)
         low, high = term.range(term.inner.loops())
-        return (self._row(high) - self._row(low) + 1,)
+        return self._row(high) - self._row(low) + 1
 
     def _of_whole(self, loop: Loop) -> tuple[list[Atom], Ints, Ints]:
         """A loop of a statement whose loops are all one, split into chunks and lanes."""
@@ -274,22 +274,43 @@ class Simplifier:
         count = sum(((atom.coef > 0).astype(np.int64) for atom in whole), start=self._zero)
         # The rest alone keeps its remainder inside the division.
         alone = (count == 0) & some
-        yield from self._if(_single, one, self._one, top, np.where(alone & is_one, scale, 0))
-        inner = self._first_digit(rest, up, alone & ~is_one)
+        terms = sum(((atom.coef > 0).astype(np.int64) for atom in rest), start=self._zero)
+        plain = alone & is_one & (terms <= 2)
+        yield from self._if(_single, one, self._one, top, np.where(plain, scale, 0))
+        inner = self._first_digit(rest, up, alone & ~plain)
         wraps = np.where(self._two(rest, up), ENDLESS, up)
-        yield from self._sum(inner, low, wraps, np.where(alone & ~is_one, scale, 0))
+        yield from self._sum(inner, low, wraps, np.where(alone & ~plain, scale, 0))
         # The remainder of a sum.
-        args = [*whole, one]
         several = (count > 0) & (count + some > 1)
         lone = (count == 1) & ~some
         for atom in whole:
             yield from self._if(_single, atom, self._one, top, np.where(lone, scale, 0))
-        if not several.any():
-            return
-        two = self._two(args, top) & several
-        for atom in self._first_digit(args, top, two):
-            yield from self._if(_single, atom, self._one, self._endless, np.where(two, scale, 0))
-        yield from self._sum(args, self._one, top, np.where(several & ~two, scale, 0))
+        for args, where in (([*whole, one], several & (is_one | ~some)), (None, several & some & ~is_one)):
+            if not where.any():
+                continue
+            if args is None:
+                yield from self._mixed(whole, rest, low, top, np.where(where, scale, 0))
+                continue
+            two = self._two(args, top) & where
+            for atom in self._first_digit(args, top, two):
+                yield from self._if(_single, atom, self._one, self._endless, np.where(two, scale, 0))
+            yield from self._sum(args, self._one, top, np.where(where & ~two, scale, 0))
+
+    def _mixed(
+        self, whole: Sequence[Atom], rest: Sequence[Atom], low: Ints, top: Ints, scale: Ints
+    ) -> Iterator[Digit]:
+        """`scale * ((whole + rest // low) % top)` where the division stays a division of a sum."""
+        first, later = _leading(whole)
+        count = sum(((atom.coef > 0).astype(np.int64) for atom in whole), start=self._zero)
+        step = np.maximum(first.coef, 1)
+        two = (count == 1) & (top % step == 0) & (_most(rest) // low < step)
+        for atom in whole:
+            yield from self._if(_single, atom, self._one, top, np.where(two, scale, 0))
+        yield from self._sum(rest, low, self._endless, np.where(two, scale, 0))
+        scale = np.where(two, 0, scale)
+        if scale.any():
+            # The atoms of the rest count as if they stood beside the others: the remainder hides how far.
+            yield Digit((*whole, *rest), self._zero, self._one, top, scale)
 
     def _if(
         self,
@@ -332,7 +353,7 @@ class Simplifier:
         kept = [replace(atom, coef=np.where(ends & (atom.coef % up == 0), 0, atom.coef)) for atom in atoms]
         most = const + _most(kept)
         up = np.where(most < up, ENDLESS, up)
-        scale = np.where((most < low) & (const >= 0), 0, scale)
+        scale = np.where(((most < low) & (const >= 0)) | (up <= low), 0, scale)
         return Digit(tuple(kept), const, low, up, scale)
 
 
@@ -376,6 +397,7 @@ def _gap(scales: Ints, extents: Ints) -> Bools:
     """bool[m], whether terms, `k x m`, leave a gap when each starts where the last one ends, or before."""
     rows = np.arange(scales.shape[1])
     open_ = (scales > 0) & (extents > 1)
+    unit = np.min(np.where(open_, scales, ENDLESS), axis=0) == 1
     found = np.zeros(len(rows), dtype=bool)
     end = np.zeros(len(rows), dtype=np.int64)
     for step in range(len(scales)):
@@ -383,7 +405,7 @@ def _gap(scales: Ints, extents: Ints) -> Bools:
         left = np.where(open_, scales, ENDLESS)
         at = np.argmin(left, axis=0)
         if step:
-            below = np.where(open_ & (scales <= end), scales, -1)
+            below = np.where(open_ & ((scales == end) | (unit & (scales < end))), scales, -1)
             at = np.argmax(below, axis=0)
             found |= open_.any(axis=0) & (below[at, rows] < 0)
         taken = open_[at, rows]
