@@ -127,7 +127,7 @@ def _simple(ops: Mapping[str, int], fused: bool) -> int:
 
 
 def _slow(ops: Mapping[str, int]) -> int:
-    return ops.get("div", 0) + ops.get("mod", 0)
+    return sum(ops.get(kind, 0) for kind in ("div", "mod", "root"))
 
 
 def _calls(ops: Mapping[str, int]) -> int:

@@ -29,7 +29,7 @@ REGISTERS = 128
 PARTITIONS, WARP = 4, 32
 # Operations that count as floating-point work: not comparisons, not calls. Among the divisions of a statement
 # are square roots, which are calls to the code: a difference in statements of a few elements.
-_COUNTED = ("add", "mul", "div", "mod")
+_COUNTED = ("add", "mul", "div", "mod", "root")
 
 
 @dataclass(frozen=True)

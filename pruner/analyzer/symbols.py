@@ -23,7 +23,7 @@ from pruner.search.nest import Access
 Floats = NDArray[np.float64]
 
 # Operations of an instance that count as arithmetic; a padding test does not.
-_ARITHMETIC = ("add", "mul", "div", "mod", "max", "exp", "other")
+_ARITHMETIC = ("add", "mul", "div", "mod", "max", "exp", "root", "other")
 
 
 @dataclass(frozen=True, eq=False)

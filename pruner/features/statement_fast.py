@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,9 +124,12 @@ class StatementFastFeatures(FeatureExtractor):
     def _buffers(self, visit: Visit, trail: Trail) -> list[Floats]:
         """The numbers of the store's buffers, those with most lines first."""
         times = visit.runs.inner[0]
+        looped = visit.runs.present.any(axis=0)
         tables, keys = [], []
         for buffer, (touch, _) in sorted(visit.reach.items(), key=lambda item: item[0].name):
             touched, used = lines(visit, buffer), reuse(visit, buffer, trail)
+            # TVM's number where no loop is around the store.
+            touched = replace(touched, unique_bytes=np.where(looped, touched.unique_bytes, 1.0))
             bytes_ = times * buffer.itemsize
             sizes = (bytes_, touched.unique_bytes, touched.lines, touched.unique_lines)
             tables.append(_of_buffer((touch.read, touch.written), sizes, touched, used))

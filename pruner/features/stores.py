@@ -72,12 +72,13 @@ class Store:
 @dataclass(frozen=True, eq=False)
 class Memory:
     """Where an intermediate buffer lives. home: how many loops are around it. fixed: the loops that see a new
-    copy at every turn, so that they do not move its elements. shape: its dimensions once it is shrunk. outer:
-    how often all loops around it turn."""
+    copy at every turn, so that they do not move its elements. fixed_in: by dimension, those of them that move
+    what is written. shape: its dimensions once it is shrunk. outer: how often all loops around it turn."""
 
     home: int
     outer: Extent
     fixed: frozenset[Loop]
+    fixed_in: tuple[frozenset[Loop], ...]
     shape: tuple[Extent, ...]
 
 
@@ -373,7 +374,14 @@ def _memories(placed: Sequence[tuple[Statement, Place]], kernel: _Kernel) -> dic
         shape = tuple([_largest(dims) for dims in zip(*written, strict=True)]) if written else buffer.shape
         around = (*kernel.bound, *(loop for loop in home if not is_thread(loop.kind))) if home else ()
         outer = product(loop.extent for loop in around)
-        found[buffer] = Memory(len(home), outer, frozenset(map(kernel.loop, fixed)), shape)
+        here = [form.index for statement, _ in placed for form in statement.writes if form.buffer is buffer]
+        fixed_in = tuple(
+            [
+                frozenset(kernel.loop(loop) for index in here for loop in index[n].loops() if loop in fixed)
+                for n in range(len(shape))
+            ]
+        )
+        found[buffer] = Memory(len(home), outer, frozenset(map(kernel.loop, fixed)), fixed_in, shape)
     return found
 
 

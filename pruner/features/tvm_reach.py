@@ -34,7 +34,7 @@ def reached_by_tvm(
     pitch = np.ones_like(shape)
     if len(dims) > 1:
         pitch[:-1] = np.cumprod(shape[:0:-1], axis=0)[::-1]
-    fixed = frozenset[Loop]() if memory is None else memory.fixed
+    fixed = [frozenset[Loop]()] * len(dims) if memory is None else list(memory.fixed_in)
     lows = np.full((len(dims), depth + 1, m), np.inf)
     highs = np.full((len(dims), depth + 1, m), -np.inf)
     moves = np.zeros((depth, m), dtype=bool)
@@ -42,7 +42,7 @@ def reached_by_tvm(
     for index in touch.plain:
         own = np.zeros((depth, m))
         for n, form in enumerate(index):
-            digits, const = simplifier.digits(form, fixed)
+            digits, const = simplifier.digits(form, fixed[n])
             low, high = _range(digits, const, depth)
             np.minimum(lows[n], low, out=lows[n])
             np.maximum(highs[n], high, out=highs[n])

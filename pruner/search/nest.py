@@ -222,8 +222,8 @@ class Access:
 @dataclass(eq=False)
 class Statement:
     """One block: `ops` counts operations of one instance by kind (add, mul, div, mod, max, cmp, select,
-    cast, exp, other), float and integer alike; address arithmetic is not counted, a padding test is a
-    select, a square root a div.
+    cast, exp, root, other), float and integer alike; address arithmetic is not counted, a padding test is a
+    select.
 
     `fetch`: lanes of a cooperative fetch into shared memory, which all threads of the block share; 0 for a
     statement that is none. Post-processing splits its fused serial loop of E elements into

@@ -163,7 +163,7 @@ class _Reader:
 
 def _call_kind(name: str) -> str:
     if name in _ROOT:
-        return "div"
+        return "root"
     return "exp" if name.startswith(_TRANSCENDENTAL) else "other"
 
 
