@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pruner.analyzer.device import Device
 from pruner.features.accesses import CACHE_LINE, Lines, Reuse, Trail, Visit, lines, reuse
 from pruner.features.batch import FeatureBatch, FeatureExtractor
+from pruner.features.cross_thread import alike
 from pruner.features.nests import nests
 from pruner.features.simplified import Simplifier
 from pruner.features.statement_columns import BUFFERS, columns, explained
@@ -60,9 +61,10 @@ class StatementFastFeatures(FeatureExtractor):
         counts = np.zeros(n, dtype=np.int64)
         groups: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
         for rows, nest in nests(candidates) if n else ():
-            table = np.stack(list(self._rows(nest)), axis=1)
-            counts[rows] = table.shape[1]
-            groups.append((rows, table))
+            for part, same in alike(nest):
+                table = np.stack(list(self._rows(same)), axis=1)
+                counts[rows[part]] = table.shape[1]
+                groups.append((rows[part], table))
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
         values = np.zeros((int(offsets[-1]), len(self.columns)), dtype=np.float32)
         for rows, table in groups:

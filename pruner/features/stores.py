@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pruner.analyzer.codegen import Rewrite, rewrite
 from pruner.analyzer.statements import batches
+from pruner.features.cross_thread import crosses, parts
 from pruner.features.indices import substituted
 from pruner.search.members import Place, accesses, places
 from pruner.search.nest import Access, Buffer, Extent, Floor, Linear, Loop, Nest, Statement, product
@@ -99,17 +100,18 @@ def lower(nest: Nest, statement: Statement, *, fetch_threads_again: bool = False
     where = places(nest.statements)
     head = where[list(nest.statements).index(statement)].nest
     slots = [slot for slot, place in enumerate(where) if place.nest == head]
-    return _lowered(nest, where, slots, _fused(nest, slots), fetch_threads_again)
+    return _lowered(nest, where, slots, _fused(nest, slots), fetch_threads_again=fetch_threads_again)
 
 
 def lower_all(nest: Nest) -> list[Lowered]:
-    """Lowers the whole program: what stands in each of its outermost loops, in program order."""
+    """Lowers the whole program: what stands in each of its outermost loops, in program order. Of a reduction
+    across threads, all rows have partial results of a thread, or none (`cross_thread.alike`)."""
     where = places(nest.statements)
     fused = _fused(nest, range(len(where)))
     heads: dict[int, list[int]] = {}
     for slot, place in enumerate(where):
         heads.setdefault(place.nest, []).append(slot)
-    return [_lowered(nest, where, slots, fused, False) for slots in heads.values()]
+    return [_lowered(nest, where, slots, fused, across=True) for slots in heads.values()]
 
 
 def _lowered(
@@ -117,7 +119,9 @@ def _lowered(
     where: Sequence[Place],
     slots: Sequence[int],
     fused: Mapping[int, _Fused],
-    fetch_threads_again: bool,
+    *,
+    fetch_threads_again: bool = False,
+    across: bool = False,
 ) -> Lowered:
     """The stores of the statements in these slots, which one outermost loop holds."""
     statements = nest.statements
@@ -128,6 +132,11 @@ def _lowered(
     memories = _memories([(statements[slot], where[slot]) for slot in slots], kernel)
     stores: list[Store] = []
     for slot in slots:
+        if across and crosses(statements[slot]):
+            for part, register, around in parts(statements[slot]):
+                stores.append(kernel.store(part, _Fused(np.zeros((len(part.loops), nest.rows), dtype=bool))))
+                memories[register] = kernel.register(around)
+            continue
         if statements[slot].has_init:
             first = _decomposed(statements[slot], where[slot])
             stores.append(kernel.initialisation(statements[slot], fused[slot], first))
@@ -153,6 +162,12 @@ class _Kernel:
     def bound(self) -> tuple[Loop, ...]:
         """The loops over threads."""
         return tuple(self._bound.values())
+
+    def register(self, around: Sequence[Loop]) -> Memory:
+        """The memory of one element inside these loops."""
+        loops = (*self.bound, *(loop for loop in around if not is_thread(loop.kind)))
+        nothing: frozenset[Loop] = frozenset()
+        return Memory(len(around), product(loop.extent for loop in loops), nothing, (nothing,), (1,))
 
     def loop(self, loop: Loop) -> Loop:
         """The loop that runs in place of this one."""
