@@ -18,9 +18,15 @@ def crosses(statement: Statement) -> bool:
     return any(is_thread(loop.kind) for loop in statement.reduces)
 
 
-def turns(statement: Statement) -> Extent:
-    """How many iterations of the reduction a thread has itself."""
-    return product(loop.extent for loop in statement.reduces if not is_thread(loop.kind))
+def partial(statement: Statement) -> NDArray[np.bool_]:
+    """bool, by row or for all: whether a thread has a partial result, because it has several turns of the
+    reduction, or because a condition leaves it without any."""
+    turns = product(loop.extent for loop in statement.reduces if not is_thread(loop.kind))
+    found = np.not_equal(turns, 1)
+    for read in statement.reads:
+        for form, dim in zip(read.index, read.buffer.shape, strict=True):
+            found = found | np.greater_equal(form.range(statement.loops)[1], dim)
+    return np.asarray(found)
 
 
 def parts(statement: Statement) -> list[tuple[Statement, Buffer, tuple[Loop, ...]]]:
@@ -30,18 +36,18 @@ def parts(statement: Statement) -> list[tuple[Statement, Buffer, tuple[Loop, ...
     outer = tuple(loop for loop in statement.loops if loop not in serial)
     [write] = statement.writes
     found: list[tuple[Statement, Buffer, tuple[Loop, ...]]] = []
-    if np.any(np.not_equal(turns(statement), 1)):
-        partial = _cell(write.buffer, "in_thread_")
+    if np.any(partial(statement)):
+        register = _cell(write.buffer, "in_thread_")
         own = Statement(
             statement.name,
             statement.loops,
             statement.reduces,
             statement.reads,
-            (partial,),
+            (register,),
             statement.ops,
             statement.dtype,
         )
-        found.append((own, partial.buffer, outer))
+        found.append((own, register.buffer, outer))
     exchanged = _cell(write.buffer, "cross_thread_")
     nothing: frozenset[Loop] = frozenset()
     last = Statement(statement.name, outer, nothing, (exchanged,), (write,), {}, statement.dtype)
@@ -56,7 +62,7 @@ def _cell(buffer: Buffer, prefix: str) -> Access:
 
 def alike(nest: Nest) -> Iterator[tuple[NDArray[np.int64], Nest]]:
     """The nest's rows by which of its statements have partial results, int64[k], with the nest of those."""
-    shared = [np.not_equal(turns(statement), 1) for statement in nest.statements if crosses(statement)]
+    shared = [partial(statement) for statement in nest.statements if crosses(statement)]
     keys = np.zeros(nest.rows, dtype=np.int64)
     for several in shared:
         keys = 2 * keys + several
