@@ -37,13 +37,15 @@ class Atom:
 @dataclass(frozen=True, eq=False)
 class Digit:
     """`scale * ((const + sum of atoms) // low % (up // low))`, int64[m] each; scale 0 where it is not there. One
-    atom alone has the coefficient, low and up of its digit."""
+    atom alone has the coefficient, low and up of its digit. at: the level of a digit that is one whole loop in
+    all rows, None of others."""
 
     atoms: tuple[Atom, ...]
     const: Ints
     low: Ints
     up: Ints
     scale: Ints
+    at: int | None = None
 
 
 class Simplifier:
@@ -56,6 +58,8 @@ class Simplifier:
         self._zero = np.zeros(self._m, dtype=np.int64)
         self._one = np.ones(self._m, dtype=np.int64)
         self._endless = np.full(self._m, ENDLESS)
+        self._rows: dict[int, Ints] = {0: self._zero, 1: self._one}
+        self._whole: dict[Loop, Digit | None] = {}
         self._levels = {loop: level for level, loop in enumerate(store.loops)}
         self._known: dict[Loop, tuple[list[Atom], Ints, Ints]] = {}
         self._heads = self._head_levels()
@@ -68,6 +72,10 @@ class Simplifier:
         self._fixed = fixed
         found: list[Digit] = []
         for term, coefficient in form.terms.items():
+            if isinstance(term, Loop) and (plain := self._plain(term)) is not None:
+                if not (fixed and fixed & self._in_place(term)):
+                    found.append(replace(plain, scale=plain.scale * coefficient))
+                continue
             atoms, low, up, const = self._flat(term)
             if self._fetch in ({term} if isinstance(term, Loop) else term.inner.loops()):
                 up = np.where(up >= self._tile, ENDLESS, up)
@@ -77,8 +85,25 @@ class Simplifier:
                 found += self._split(atoms, const, low, up, self._row(coefficient))
         return _joined(found), self._row(form.const)
 
+    def _plain(self, loop: Loop) -> Digit | None:
+        """The loop's digit where it is one of the store's loops as it is, in all rows."""
+        if loop not in self._whole:
+            atoms, low, up = self._loop(loop)
+            alone = len(atoms) == 1 and low is self._one and up is self._endless
+            level = int(atoms[0].level[0]) if alone else -1
+            self._whole[loop] = None
+            if alone and (atoms[0].level == level).all():
+                atom = replace(atoms[0], coef=self._one)
+                self._whole[loop] = Digit((atom,), self._zero, low, up, atoms[0].coef, level)
+        return self._whole[loop]
+
     def _row(self, value: Extent) -> Ints:
-        return np.broadcast_to(np.asarray(value, dtype=np.int64), self._m)
+        if isinstance(value, np.ndarray) and value.ndim:
+            return value
+        number = int(value)
+        if number not in self._rows:
+            self._rows[number] = np.full(self._m, number)
+        return self._rows[number]
 
     def _head_levels(self) -> Ints:
         """`depth x m`, the outermost level of the run of fused loops that a loop is in."""
@@ -188,7 +213,9 @@ class Simplifier:
             ((part, step) for part, step in term.inner.terms.items() if isinstance(part, Loop)),
             key=lambda item: order.index(item[0].name if item[0].name in order else ""),
         )
-        return [self._atom(self._levels[part], self._row(step), self._row(part.extent)) for part, step in parts]
+        return [
+            self._atom(self._levels[part], self._row(step), self._row(part.extent)) for part, step in parts
+        ]
 
     def _slides(self) -> Bools:
         """bool[m], whether TVM cannot tell one element of what is read from another, dimension by dimension: its
@@ -239,9 +266,7 @@ class Simplifier:
         up = np.where(whole & (low * extent != total), low * extent, ENDLESS)
         return [outer, inner], low, up
 
-    def _split(
-        self, atoms: Sequence[Atom], const: Ints, low: Ints, up: Ints, scale: Ints
-    ) -> Iterator[Digit]:
+    def _split(self, atoms: Sequence[Atom], const: Ints, low: Ints, up: Ints, scale: Ints) -> Iterator[Digit]:
         """The digits that `scale * (sum of atoms // low % (up // low))` becomes; atoms from outside in."""
         if const.any():
             yield self._opaque(atoms, const, low, up, scale)
@@ -443,11 +468,11 @@ def _single(atom: Atom, low: Ints, up: Ints, scale: Ints) -> Digit:
 
 def _joined(digits: list[Digit]) -> list[Digit]:
     """Neighbouring digits of one loop joined: `x // 6 * 2 + x % 6 // 3` is `x // 3`."""
-    single = [len(digit.atoms) == 1 for digit in digits]
+    parts = [i for i, digit in enumerate(digits) if len(digit.atoms) == 1 and digit.at is None]
     for _ in range(2):
-        for i in range(len(digits)):
-            for j in range(len(digits)):
-                if i == j or not (single[i] and single[j]):
+        for i in parts:
+            for j in parts:
+                if i == j:
                     continue
                 left, right = digits[i], digits[j]
                 meets = (left.atoms[0].level == right.atoms[0].level) & (left.low == right.up)

@@ -90,9 +90,10 @@ class StatementFastFeatures(FeatureExtractor):
                 visit = Visit(store, runs(store), reach)
                 trail.add(visit)
                 numbers = self._numbers(nest, lowered, visit, trail)
-                found[store.statement.writes[0].buffer] = np.stack(
-                    [np.broadcast_to(number, (nest.rows,)) for number in numbers], axis=1
-                ).astype(np.float32)
+                row = np.empty((nest.rows, len(self.columns)), dtype=np.float32)
+                for column, number in enumerate(numbers):
+                    row[:, column] = number
+                found[store.statement.writes[0].buffer] = row
         yield from found.values()
 
     def _numbers(self, nest: Nest, lowered: Lowered, visit: Visit, trail: Trail) -> list[Floats]:

@@ -189,7 +189,9 @@ class _Kernel:
             own += [(loop, np.zeros(self._m, dtype=bool)) for loop in split]
         split = None if fused.found is None or not fused.found.whole.any() else fused.found
         if split is not None:
-            own.append((Loop(np.where(split.whole, split.lanes, 1), name="lane"), np.zeros(self._m, dtype=bool)))
+            own.append(
+                (Loop(np.where(split.whole, split.lanes, 1), name="lane"), np.zeros(self._m, dtype=bool))
+            )
         updates = statement.has_init or bool(statement.reduces)
         found = self._finished(statement, own, values, _touches(statement, values, updates))
         _mark(found, fused.found, len(statement.loops))
@@ -351,9 +353,7 @@ def _fused(nest: Nest, slots: Sequence[int]) -> dict[int, _Fused]:
     return {slot: _joined(depth, nest.rows, pieces[slot]) for slot, depth in depths.items()}
 
 
-def _joined(
-    depth: int, m: int, pieces: Sequence[tuple[NDArray[np.int64], Rewrite, Bools]]
-) -> _Fused:
+def _joined(depth: int, m: int, pieces: Sequence[tuple[NDArray[np.int64], Rewrite, Bools]]) -> _Fused:
     numbers = [np.zeros(m, dtype=np.int64) for _ in range(4)]
     whole = np.zeros(m, dtype=bool)
     for rows, found, here in pieces:

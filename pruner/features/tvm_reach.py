@@ -22,9 +22,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-def reached_by_tvm(
-    store: Store, touch: Touch, memory: Memory | None, simplifier: Simplifier
-) -> Reached:
+def reached_by_tvm(store: Store, touch: Touch, memory: Memory | None, simplifier: Simplifier) -> Reached:
     """What the store reaches of the buffer; `memory` is that of an intermediate buffer, which is shrunk."""
     depth, m = store.extents.shape
     dims = touch.buffer.shape if memory is None else memory.shape
@@ -62,6 +60,11 @@ def _range(digits: Sequence[Digit], const: Ints, depth: int) -> tuple[Floats, Fl
     low = np.repeat(const[None].astype(np.float64), depth + 1, axis=0)
     high = low.copy()
     for digit in digits:
+        if digit.at is not None:
+            reach = digit.scale * (digit.atoms[0].extent - 1)
+            low[: digit.at + 1] += np.minimum(reach, 0)
+            high[: digit.at + 1] += np.maximum(reach, 0)
+            continue
         still = _digit(digit.const, digit)
         most = np.repeat(digit.const[None], depth + 1, axis=0)
         for atom in digit.atoms:
@@ -99,6 +102,12 @@ def _strides(digits: Sequence[Digit], depth: int, m: int) -> tuple[Bools, Floats
     found = np.zeros((depth, m))
     for digit in digits:
         size = np.abs(digit.scale)
+        if digit.at is not None:
+            better = size > largest[digit.at]
+            found[digit.at] = np.where(better, np.where(size >= 2, last, 1), found[digit.at])
+            largest[digit.at] = np.where(better, size, largest[digit.at])
+            moved[digit.at] |= size > 0
+            continue
         for atom in digit.atoms:
             there = (size > 0) & (atom.coef != 0) & (atom.level == levels)
             if not there.any():
