@@ -1,5 +1,5 @@
-"""Reductions across threads as TVM lowers them (LowerCrossThreadReduction): partial results of each thread, an
-exchange that is a call and no store, and a write-back."""
+"""Reductions across threads as TVM lowers them (LowerCrossThreadReduction): a partial result of each thread,
+an exchange that is a call and no store, and a write-back."""
 
 from __future__ import annotations
 

@@ -63,9 +63,10 @@ def threads(store: Store, on_gpu: bool) -> list[Floats]:
 
 def touched_bytes(visit: Visit) -> Floats:
     """`depth x m`, bytes that the store touches while the loops from a level inwards run."""
-    return np.sum(
+    sizes: Floats = np.sum(
         [reach.elements[:-1] * touch.buffer.itemsize for touch, reach in visit.reach.values()], axis=0
     )
+    return sizes
 
 
 def intensities(visit: Visit, operations: int) -> list[Floats]:

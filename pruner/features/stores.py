@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.analyzer.codegen import Rewrite, rewrite
-from pruner.analyzer.statements import batches
+from pruner.analyzer.codegen import Rewrite
 from pruner.features.cross_thread import crosses, parts
+from pruner.features.fused import Fused, fused_loops
 from pruner.features.indices import substituted
 from pruner.search.members import Place, accesses, places
 from pruner.search.nest import Access, Buffer, Extent, Floor, Linear, Loop, Nest, Statement, product
@@ -100,14 +100,14 @@ def lower(nest: Nest, statement: Statement, *, fetch_threads_again: bool = False
     where = places(nest.statements)
     head = where[list(nest.statements).index(statement)].nest
     slots = [slot for slot, place in enumerate(where) if place.nest == head]
-    return _lowered(nest, where, slots, _fused(nest, slots), fetch_threads_again=fetch_threads_again)
+    return _lowered(nest, where, slots, fused_loops(nest, slots), fetch_threads_again=fetch_threads_again)
 
 
 def lower_all(nest: Nest) -> list[Lowered]:
     """Lowers the whole program: what stands in each of its outermost loops, in program order. Of a reduction
     across threads, all rows have partial results of a thread, or none (`cross_thread.alike`)."""
     where = places(nest.statements)
-    fused = _fused(nest, range(len(where)))
+    fused = fused_loops(nest, range(len(where)))
     heads: dict[int, list[int]] = {}
     for slot, place in enumerate(where):
         heads.setdefault(place.nest, []).append(slot)
@@ -118,7 +118,7 @@ def _lowered(
     nest: Nest,
     where: Sequence[Place],
     slots: Sequence[int],
-    fused: Mapping[int, _Fused],
+    fused: Mapping[int, Fused],
     *,
     fetch_threads_again: bool = False,
     across: bool = False,
@@ -134,7 +134,7 @@ def _lowered(
     for slot in slots:
         if across and crosses(statements[slot]):
             for part, register, around in parts(statements[slot]):
-                stores.append(kernel.store(part, _Fused(np.zeros((len(part.loops), nest.rows), dtype=bool))))
+                stores.append(kernel.store(part, Fused(np.zeros((len(part.loops), nest.rows), dtype=bool))))
                 memories[register] = kernel.register(around)
             continue
         if statements[slot].has_init:
@@ -173,7 +173,7 @@ class _Kernel:
         """The loop that runs in place of this one."""
         return self._bound.get(loop.kind, loop)
 
-    def store(self, statement: Statement, fused: _Fused) -> Store:
+    def store(self, statement: Statement, fused: Fused) -> Store:
         """What the statement stores, without its initialisation."""
         values: dict[Loop, Linear] = {
             loop: Linear({self.loop(loop): 1}) for loop in statement.loops if self.loop(loop) is not loop
@@ -187,17 +187,15 @@ class _Kernel:
             fetched, _ = own.pop()
             split, values[fetched] = self._fetch(fetched.extent, statement.fetch)
             own += [(loop, np.zeros(self._m, dtype=bool)) for loop in split]
-        split = None if fused.found is None or not fused.found.whole.any() else fused.found
-        if split is not None:
-            own.append(
-                (Loop(np.where(split.whole, split.lanes, 1), name="lane"), np.zeros(self._m, dtype=bool))
-            )
+        if fused.found is not None and fused.found.whole.any():
+            lanes = Loop(np.where(fused.found.whole, fused.found.lanes, 1), name="lane")
+            own.append((lanes, np.zeros(self._m, dtype=bool)))
         updates = statement.has_init or bool(statement.reduces)
         found = self._finished(statement, own, values, _touches(statement, values, updates))
         _mark(found, fused.found, len(statement.loops))
         return found
 
-    def initialisation(self, statement: Statement, fused: _Fused, first: int) -> Store:
+    def initialisation(self, statement: Statement, fused: Fused, first: int) -> Store:
         """The store of the first value: it stands before the loop at level `first`, and of the loops from
         there on those run around it that are no reductions."""
         values = {
@@ -329,42 +327,6 @@ def _decomposed(statement: Statement, place: Place) -> int:
     statement inside it uses as a reduction."""
     levels = (level for level, mixed in enumerate(place.mixed) if mixed)
     return next(levels, len(statement.loops))
-
-
-@dataclass(frozen=True, eq=False)
-class _Fused:
-    """What TVM makes of the loops of a statement of a CPU program. joined: `depth x m` bool, whether a loop is
-    fused into the one outside of it. found: how many are."""
-
-    joined: Bools
-    found: Rewrite | None = None
-
-
-def _fused(nest: Nest, slots: Sequence[int]) -> dict[int, _Fused]:
-    """By statement, the loops that TVM fuses."""
-    depths = {slot: len(nest.statements[slot].loops) for slot in slots}
-    if not (np.any(nest.parallel) or np.any(nest.vectorize)):
-        return {slot: _Fused(np.zeros((depth, nest.rows), dtype=bool)) for slot, depth in depths.items()}
-    parts = batches([(np.arange(nest.rows), nest)])
-    pieces: dict[int, list[tuple[NDArray[np.int64], Rewrite, NDArray[np.bool_]]]] = {}
-    for batch, found in zip(parts, rewrite(parts), strict=True):
-        for slot in np.unique(batch.slot).tolist():
-            pieces.setdefault(slot, []).append((batch.rows, found, batch.slot == slot))
-    return {slot: _joined(depth, nest.rows, pieces[slot]) for slot, depth in depths.items()}
-
-
-def _joined(depth: int, m: int, pieces: Sequence[tuple[NDArray[np.int64], Rewrite, Bools]]) -> _Fused:
-    numbers = [np.zeros(m, dtype=np.int64) for _ in range(4)]
-    whole = np.zeros(m, dtype=bool)
-    for rows, found, here in pieces:
-        every = (found.parallel_loops, found.vector_loops, found.chunks, found.lanes)
-        for column, number in zip(numbers, every, strict=True):
-            column[rows[here]] = number[here]
-        whole[rows[here]] = found.whole[here]
-    levels = np.arange(depth)[:, None]
-    parallel = (levels > 0) & (levels < numbers[0])
-    vector = levels > depth - numbers[1]
-    return _Fused(parallel | vector, Rewrite(*numbers, whole))
 
 
 def _memories(placed: Sequence[tuple[Statement, Place]], kernel: _Kernel) -> dict[Buffer, Memory]:

@@ -1,8 +1,8 @@
 """What a store reaches of a buffer as TVM's per-store extractor counts it (per_store_feature.cc).
 
-It binds every loop to zero before it binds it to its range, and its analyzer remembers from the first that the
-loop is a multiple of anything. A remainder that the simplifier left in an index therefore never moves. The
-stride of a loop is what TVM's walk over the printed expression remembers last.
+It binds every loop to zero before it binds it to its range, and its analyzer remembers from the first that
+the loop is a multiple of anything. A remainder that the simplifier left in an index therefore never moves.
+The stride of a loop is what TVM's walk over the printed expression remembers last.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.features.simplified import ENDLESS, Digit, Simplifier
+from pruner.features.digits import ENDLESS, Digit
+from pruner.features.simplified import Simplifier
 from pruner.features.stores import Memory, Store, Touch
 from pruner.features.touched import Reached
 from pruner.search.nest import Loop
@@ -83,8 +84,8 @@ def _digit(value: Ints, digit: Digit) -> Ints:
 def _strides(digits: Sequence[Digit], depth: int, m: int) -> tuple[Bools, Floats]:
     """`depth x m` each: whether a loop stands in the expression, and the stride that TVM reads off it.
 
-    Terms stand in the order of their scales, the largest first, and the walk remembers the last factor that it
-    meets at or after the loop's own term, unless it meets a sum first.
+    Terms stand in the order of their scales, the largest first, and the walk remembers the last factor that
+    it meets at or after the loop's own term, unless it meets a sum first.
     """
     levels = np.arange(depth)[:, None]
     least = np.full(m, ENDLESS)
