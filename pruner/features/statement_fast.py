@@ -125,11 +125,15 @@ class StatementFastFeatures(FeatureExtractor):
         ]
 
     def _buffers(self, visit: Visit, trail: Trail) -> list[Floats]:
-        """The numbers of the store's buffers, those with most lines first."""
+        """The numbers of the store's buffers, those with most lines first, then most bytes, then by name.
+
+        Of two of one name, TVM takes first what its hash table has first: nearly always the later one.
+        """
         times = visit.runs.inner[0]
         looped = visit.runs.present.any(axis=0)
         tables, keys = [], []
-        for buffer, (touch, _) in sorted(visit.reach.items(), key=lambda item: item[0].name):
+        latest = list(visit.reach.items())[::-1]
+        for buffer, (touch, _) in sorted(latest, key=lambda item: item[0].name):
             touched, used = lines(visit, buffer), reuse(visit, buffer, trail)
             # TVM's number where no loop is around the store.
             touched = replace(touched, unique_bytes=np.where(looped, touched.unique_bytes, 1.0))

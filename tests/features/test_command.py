@@ -26,7 +26,7 @@ def test_every_column_is_described(name: str, capsys: pytest.CaptureFixture[str]
     told = json.loads(capsys.readouterr().out)
     assert (told["name"], told["version"]) == (name, extractor.version)
     assert (told["rows"], told["width"]) == (extractor.rows, len(extractor.columns))
-    assert told["materialised"] == (name.startswith("statement"))
+    assert told["materialised"] == (name in ("statement", "statement_tagged"))
     assert [column["name"] for column in told["columns"]] == list(extractor.columns)
     assert [column["index"] for column in told["columns"]] == list(range(len(extractor.columns)))
     assert cli.main(["features", "describe", name, "--device", "a100-40g"]) == 0

@@ -11,7 +11,7 @@ from pruner.features.make import make_extractors
 
 def test_the_extractor_carries_the_name_asked_for() -> None:
     device = Device.load("x86-64")
-    for name in ("symbols", "statement", "dataflow", "dataflow_code", "primitives"):
+    for name in ("symbols", "statement", "statement_fast", "dataflow", "dataflow_code", "primitives"):
         assert make_extractors([name], device)[name].name == name
 
 
