@@ -88,24 +88,16 @@ def _strides(digits: Sequence[Digit], depth: int, m: int) -> tuple[Bools, Floats
     it meets at or after the loop's own term, unless it meets a sum first.
     """
     levels = np.arange(depth)[:, None]
-    least = np.full(m, ENDLESS)
-    for digit in digits:
-        size = np.abs(digit.scale)
-        np.minimum(least, np.where(size >= 2, size, ENDLESS), out=least)
-    # A sum inside a term of scale 1 comes last, with factors of its own.
-    last = least
-    for digit in digits:
-        if len(digit.atoms) > 1:
-            inner = _least(digit)
-            last = np.where((np.abs(digit.scale) == 1) & (inner < ENDLESS), inner, last)
+    last, after = _last_factor(digits, m)
     moved = np.zeros((depth, m), dtype=bool)
     largest = np.zeros((depth, m), dtype=np.int64)
     found = np.zeros((depth, m))
     for digit in digits:
         size = np.abs(digit.scale)
+        factor = np.where((size >= 2) | (after & (digit.scale == -1)), last, 1)
         if digit.at is not None:
             better = size > largest[digit.at]
-            found[digit.at] = np.where(better, np.where(size >= 2, last, 1), found[digit.at])
+            found[digit.at] = np.where(better, factor, found[digit.at])
             largest[digit.at] = np.where(better, size, largest[digit.at])
             moved[digit.at] |= size > 0
             continue
@@ -113,17 +105,30 @@ def _strides(digits: Sequence[Digit], depth: int, m: int) -> tuple[Bools, Floats
             there = (size > 0) & (atom.coef != 0) & (atom.level == levels)
             if not there.any():
                 continue
-            own = np.where(size >= 2, last, 1)
+            own = factor
             if len(digit.atoms) > 1:
-                inner = _least(digit)
-                summed = (atom.coef == 1) & (inner < ENDLESS)
-                factor = np.where(size >= 2, last, np.where(atom.coef >= 2, last, 1))
-                own = np.where(summed, 1, factor)
+                summed = (atom.coef == 1) & (_least(digit) < ENDLESS)
+                own = np.where(summed, 1, np.where((size < 2) & (atom.coef >= 2), last, factor))
             better = there & (size > largest)
             found = np.where(better, own, found)
             largest = np.where(better, size, largest)
             moved |= there
     return moved, found
+
+
+def _last_factor(digits: Sequence[Digit], m: int) -> tuple[Ints, Bools]:
+    """int64[m], the last factor in the expression, and where a term that is taken away has it: those stand
+    last."""
+    last, most = np.full(m, ENDLESS), np.zeros(m, dtype=np.int64)
+    for digit in digits:
+        size = np.abs(digit.scale)
+        np.minimum(last, np.where(size >= 2, size, ENDLESS), out=last)
+        np.maximum(most, np.where(digit.scale <= -2, size, 0), out=most)
+    for digit in digits:
+        if len(digit.atoms) > 1:
+            inner = _least(digit)
+            last = np.where((np.abs(digit.scale) == 1) & (inner < ENDLESS), inner, last)
+    return np.where(most > 0, most, last), most > 0
 
 
 def _least(digit: Digit) -> Ints:
