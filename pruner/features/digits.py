@@ -211,7 +211,8 @@ def _quotient(atoms: Sequence[Atom], low: Ints) -> tuple[Atom, Bools]:
     moves in steps that divide `low` and the others stay inside one of them."""
     first, later = _leading(atoms)
     step = np.maximum(first.coef, 1)
-    fits = (low % step == 0) & (later < step)
+    # The rule is one for sums of up to three.
+    fits = (low % step == 0) & (later < step) & (_count(atoms) <= 3)
     whole = np.where(fits, low // step, 1)
     return replace(first, coef=(first.coef > 0).astype(np.int64), low=first.low * whole), np.asarray(fits)
 

@@ -49,6 +49,12 @@ class Simplifier:
                 if not (fixed and fixed & self._in_place(term)):
                     found.append(replace(plain, scale=plain.scale * coefficient))
                 continue
+            if fixed and isinstance(term, Floor):
+                around = term.inner.loops()
+                still = {loop for loop in around if fixed & self._in_place(loop)}
+                if still and still != around:
+                    found += self._left(term, still, self._row(coefficient))
+                    continue
             atoms, low, up, const = self._flat(term)
             if self._fetch in ({term} if isinstance(term, Loop) else term.inner.loops()):
                 up = np.where(up >= self._tile, ENDLESS, up)
@@ -57,6 +63,36 @@ class Simplifier:
             if atoms:
                 found += split(atoms, const, low, up, self._row(coefficient))
         return joined(found), self._row(form.const)
+
+    def _left(self, term: Floor, still: set[Loop], scale: Ints) -> list[Digit]:
+        """What is left of a digit once its value where the buffer begins is taken away: nothing of the digits
+        of loops that stand still, but both where one of them cannot be told from the others."""
+        fixed, self._fixed = self._fixed, frozenset()
+        atoms, low, up, const = self._flat(term)
+        whole = list(split(atoms, const, low, up, scale))
+        self._fixed = fixed
+        levels = np.stack([atom.level for loop in still for atom in self._loop_atoms(loop)])
+        kept = []
+        for digit in whole:
+            stands = [(levels == atom.level).any(axis=0) | (atom.coef == 0) for atom in digit.atoms]
+            moves = ~np.all(stands, axis=0)
+            kept.append(replace(digit, scale=np.where(moves, digit.scale, 0)))
+            if len(digit.atoms) > 1:
+                parts = tuple(
+                    [
+                        replace(atom, coef=np.where(here, atom.coef, 0))
+                        for atom, here in zip(digit.atoms, stands, strict=True)
+                    ]
+                )
+                mixed = moves & (most(parts) > 0)
+                kept.append(replace(digit, atoms=parts, scale=np.where(mixed, -digit.scale, 0)))
+        return [digit for digit in kept if digit.scale.any()]
+
+    def _loop_atoms(self, loop: Loop) -> list[Atom]:
+        fixed, self._fixed = self._fixed, frozenset()
+        atoms, _, _ = self._loop(loop)
+        self._fixed = fixed
+        return atoms
 
     def _plain(self, loop: Loop) -> Digit | None:
         """The loop's digit where it is one of the store's loops as it is, in all rows."""
