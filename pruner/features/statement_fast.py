@@ -14,7 +14,7 @@ from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.cross_thread import alike
 from pruner.features.nests import nests
 from pruner.features.simplified import Simplifier
-from pruner.features.statement_columns import BUFFERS, columns, explained
+from pruner.features.statement_columns import BUFFERS, LEFT_OUT, columns, explained
 from pruner.features.statement_numbers import (
     allocation,
     annotated,
@@ -36,7 +36,11 @@ __all__ = ["CACHE_LINE", "StatementFastFeatures"]
 
 
 class StatementFastFeatures(FeatureExtractor):
-    """The rows of `statement`, from the decisions of a whole population at once.
+    """The rows of `statement`, from the decisions of a whole population at once, without the columns in
+    `statement_columns.LEFT_OUT`.
+
+    A grouped convolution on a CPU may differ: where TVM cannot tell the group that a tile reads from the one
+    that its stage holds, it allocates the stage for all groups, which its capacity, strides and reuse show.
 
     Args:
         device: its kind tells whether thread bindings are features.
@@ -44,7 +48,7 @@ class StatementFastFeatures(FeatureExtractor):
 
     name = "statement_fast"
     version = 1
-    columns = columns()
+    columns = tuple([column for column in columns() if column not in LEFT_OUT])
 
     def __init__(self, *, device: Device) -> None:
         self._on_gpu = device.kind == "gpu"
@@ -72,7 +76,7 @@ class StatementFastFeatures(FeatureExtractor):
         return FeatureBatch(values, offsets, self.name, self.version)
 
     def _rows(self, nest: Nest) -> Iterator[NDArray[np.float32]]:
-        """A row per buffer that is stored to, `m x 164`, in the order of the first stores."""
+        """A row per buffer that is stored to, `m x columns`, in the order of the first stores."""
         found: dict[Buffer, NDArray[np.float32]] = {}
         trail = Trail(nest.rows)
         for lowered in lower_all(nest):
@@ -111,7 +115,7 @@ class StatementFastFeatures(FeatureExtractor):
         unrolled = np.where(store.pragma, np.asarray(nest.unroll, dtype=np.float64), 0.0)
         return [
             *[scaled(count * times) for count in counts],
-            *[zero] * 9,
+            *[zero] * _NONE,
             *annotated(visit, store.vector),
             *annotated(visit, np.zeros_like(store.vector)),
             *annotated(visit, store.parallel),
@@ -150,6 +154,8 @@ class StatementFastFeatures(FeatureExtractor):
         return list(found.reshape(-1, m))
 
 
+# Integer operations of data, and selections by value: of those that are kept, TVM finds none here.
+_NONE = 9 - len(LEFT_OUT)
 _WAYS = ((True, False), (False, True), (True, True))
 
 
