@@ -237,7 +237,7 @@ class Simplifier:
                     for term, step in form.terms.items()
                     if self._fetch not in ({term} if isinstance(term, Loop) else term.inner.loops())
                 }
-                if len(others) < 2:
+                if len(form.terms) < 2:
                     continue
                 digits, _ = self.digits(Linear(others))
                 terms = [(digit.scale, values(digit)) for digit in digits]

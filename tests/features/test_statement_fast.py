@@ -81,11 +81,11 @@ def test_grouped_convolutions_on_a_gpu() -> None:
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
 @pytest.mark.parametrize("name", NAMES)
 def test_ninety_nine_of_a_hundred_candidates_equal_tvms(name: str, target: str) -> None:
-    for index in (0, 1):
-        rows = sample(f"{name}/{index}", target, 100)
+    for index in (0, 1, 2, 3):
+        rows = sample(f"{name}/{index}", target, 50 if name in ("NRM", "C3D") else 100)
         found = differing(rows, target)
         # Of buffers of one name and size, TVM's hash table decides which is first.
-        assert len(found) <= (3 if name == "DEP" else 1), found
+        assert len(found) <= (3 if name == "DEP" else 0.01 * len(rows)), found
 
 
 def dilated(n: int, size: int, kernel: int, stride: int, dilation: int) -> te.Tensor:
