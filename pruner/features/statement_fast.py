@@ -39,8 +39,9 @@ class StatementFastFeatures(FeatureExtractor):
     """The rows of `statement`, from the decisions of a whole population at once, without the columns in
     `statement_columns.LEFT_OUT`.
 
-    A grouped convolution on a CPU may differ: where TVM cannot tell the group that a tile reads from the one
-    that its stage holds, it allocates the stage for all groups, which its capacity, strides and reuse show.
+    One in ten candidates of a grouped convolution on a CPU differs: where TVM cannot tell the group that a
+    tile reads from the one that its stage holds, it allocates the stage for all groups, and when it cannot is
+    not known here in every case. Capacity, unique bytes and lines, strides and reuse of the stage show it.
 
     Args:
         device: its kind tells whether thread bindings are features.

@@ -9,12 +9,13 @@ a reduction out of its loop, and shrinks every intermediate buffer to what is al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.analyzer.codegen import Rewrite
+from pruner.features.blurs import Blur, blurs
 from pruner.features.cross_thread import crosses, parts
 from pruner.features.fused import Fused, fused_loops
 from pruner.features.indices import substituted
@@ -81,6 +82,7 @@ class Memory:
     fixed: frozenset[Loop]
     fixed_in: tuple[frozenset[Loop], ...]
     shape: tuple[Extent, ...]
+    blurs: tuple[Blur, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +132,11 @@ def _lowered(
     pragma = np.broadcast_to(unrolls & (np.asarray(nest.unroll) > 0), nest.rows)
     kernel = _Kernel([statements[slot] for slot in slots], pragma, fetch_threads_again)
     memories = _memories([(statements[slot], where[slot]) for slot in slots], kernel)
+    if across:
+        memories = {
+            buffer: _blurred(buffer, memory, [(statements[slot], fused[slot]) for slot in slots], nest.rows)
+            for buffer, memory in memories.items()
+        }
     stores: list[Store] = []
     for slot in slots:
         if across and crosses(statements[slot]):
@@ -360,6 +367,15 @@ def _memories(placed: Sequence[tuple[Statement, Place]], kernel: _Kernel) -> dic
         )
         found[buffer] = Memory(len(home), outer, frozenset(map(kernel.loop, fixed)), fixed_in, shape)
     return found
+
+
+def _blurred(buffer: Buffer, memory: Memory, around: Sequence[tuple[Statement, Fused]], m: int) -> Memory:
+    """The memory with what TVM cannot tell of its begin."""
+    found = blurs(buffer, memory.home, memory.fixed_in, around, m)
+    shape = list(memory.shape)
+    for blur in found:
+        shape[blur.dimension] = shape[blur.dimension] + blur.slack
+    return replace(memory, shape=tuple(shape), blurs=found)
 
 
 def _largest(extents: Sequence[Extent]) -> Extent:
