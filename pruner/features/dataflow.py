@@ -14,9 +14,10 @@ from pruner.features import released
 from pruner.features.accesses import Lines, Reuse, Trail, Visit, lines, reuse, visits
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.dataflow_columns import EXPLAINED
+from pruner.features.lowering import lower
 from pruner.features.movements import Movement, Pattern, find_pattern
 from pruner.features.nests import nests
-from pruner.features.stores import Lowered, lower
+from pruner.features.stores import Lowered
 from pruner.search.candidate import Candidate
 from pruner.search.nest import Buffer, Nest, product
 from pruner.search.population import Population
@@ -29,11 +30,11 @@ class DataflowFeatures(FeatureExtractor):
     """Ten rows per candidate, in the order of `movements`: Dim(10, 23) in the paper.
 
     The reduction with the most operations is followed, in the loop nest that it stands in, as TVM lowers it
-    (`stores.lower`). A movement that the program does not have is a row of zeros, so that a program without a
-    reduction is all zeros, and so is the write-back of an accumulator that is the output. An operand that is
-    not staged has zeros for its fetch, and its `staged` row describes the read from where it lies, which on a
-    CPU is the rule. There the levels are memory, a cache stage (a buffer that lives inside loops) and the
-    registers (an accumulator that does).
+    (`lowering.lower`). A movement that the program does not have is a row of zeros, so that a program without
+    a reduction is all zeros, and so is the write-back of an accumulator that is the output. An operand that
+    is not staged has zeros for its fetch, and its `staged` row describes the read from where it lies, which
+    on a CPU is the rule. There the levels are memory, a cache stage (a buffer that lives inside loops) and
+    the registers (an accumulator that does).
 
     The numbers are those of TVM's per-store extractor, which gives no row to an initialisation. These differ:
     - `operations` counts integer arithmetic too, and all selections of an instance as one.

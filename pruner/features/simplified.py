@@ -217,13 +217,10 @@ class Simplifier:
 
     def _turn_atoms(self, term: Floor) -> list[Atom]:
         """Turns, threads and lanes, in this order."""
-        order = ("turn", "", "lane")
-        parts = sorted(
-            ((part, step) for part, step in term.inner.terms.items() if isinstance(part, Loop)),
-            key=lambda item: order.index(item[0].name if item[0].name in order else ""),
-        )
         return [
-            self._atom(self._levels[part], self._row(step), self._row(part.extent)) for part, step in parts
+            self._atom(self._levels[part], self._row(step), self._row(part.extent))
+            for part, step in term.inner.terms.items()
+            if isinstance(part, Loop)
         ]
 
     def _slides(self) -> Bools:

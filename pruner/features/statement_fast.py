@@ -12,6 +12,7 @@ from pruner.analyzer.device import Device
 from pruner.features.accesses import CACHE_LINE, Lines, Reuse, Trail, Visit, lines, reuse
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.cross_thread import alike
+from pruner.features.lowering import lower_all
 from pruner.features.nests import nests
 from pruner.features.simplified import Simplifier
 from pruner.features.statement_columns import BUFFERS, LEFT_OUT, columns, explained
@@ -23,7 +24,7 @@ from pruner.features.statement_numbers import (
     scaled,
     threads,
 )
-from pruner.features.stores import Lowered, lower_all
+from pruner.features.stores import Lowered
 from pruner.features.touched import runs
 from pruner.features.tvm_reach import reached_by_tvm
 from pruner.search.candidate import Candidate
