@@ -36,6 +36,7 @@ from pruner.records.versions import versions
 from pruner.result import TuneResult
 from pruner.search.candidate import Candidate
 from pruner.search.space import Space
+from pruner.search.strategy import Session
 from pruner.workload import Task
 
 # So many of the fastest trials are timed again and compared with the untuned program at once.
@@ -178,13 +179,7 @@ class Run:
             if not self.candidates:
                 # The first draft is made while the workers start.
                 self._open_journal()
-            self.counts = {
-                "explored": session.explored,
-                "drafted": session.drafted,
-                "verified": session.verified,
-            }
-            if space.slow_rows:
-                self.counts["replayed"] = space.slow_rows
+            self._count(session, space)
             measurements = self.measurer.measure(batch)
             with stop.held():
                 self._record(measurements)
@@ -194,6 +189,23 @@ class Run:
             if self.measurer.times and parts.search.uses_verifier and not self._spent(stop):
                 learner.observe(measurements, task)
         return reason
+
+    def _count(self, session: Session, space: Space) -> None:
+        """The candidates so far; those that take the slow ways are counted where there are some."""
+        if space.referred and "reference" not in self.counts:
+            self._note(
+                "Arrays do not tell all features of some candidates: those are read from their programs, one "
+                "by one. summary.json counts them as reference."
+            )
+        self.counts = {
+            "explored": session.explored,
+            "drafted": session.drafted,
+            "verified": session.verified,
+        }
+        if space.slow_rows:
+            self.counts["replayed"] = space.slow_rows
+        if space.referred:
+            self.counts["reference"] = len(space.referred)
 
     def _spent(self, stop: Stop) -> str:
         """Why the run is over, or nothing."""

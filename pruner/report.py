@@ -31,7 +31,9 @@ class Summary:
 
     baseline_s, best_s: latency of the untuned and of the best program in seconds, None where there is none.
     correct: whether the best program's output equals the untuned program's; None where it was not compared.
-    candidates: explored, drafted, verified, measured. seconds: by stage, and their total.
+    candidates: explored, drafted, verified, measured; where there are some, replayed, because arrays do not
+    express their sketch, and reference, of which a feature was read from the program. seconds: by stage, and
+    their total.
     failures: failed trials by kind; their sum is `failed`. resources: of a run that times nothing, the least
     and the most registers, spilled bytes, … of the compiled programs (see compiled.NEEDS), else None.
     notes: what the user was told on the way.

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import tvm
 from tvm import te
+from tvm.target import Target
 
 import pruner
 from pruner.analyzer.device import Device
 from pruner.analyzer.draft import NoDraft
 from pruner.costmodel.random import RandomVerifier
+from pruner.costmodel.xgb import XGBVerifier
 from pruner.display import Display
 from pruner.errors import ConfigError, DeviceError, UntunableError
 from pruner.measure import gpu
@@ -22,7 +24,7 @@ from pruner.measure.measurement import Measurement, Measurer
 from pruner.search.random import RandomSearch
 from pruner.testing.dummy import DummyMeasurer
 from pruner.tune import placed
-from pruner.workload import make_task
+from pruner.workload import load_task, make_task
 from tests.run_util import latency, matmul
 
 
@@ -174,3 +176,17 @@ def test_a_device_is_taken_by_name():
     if gpu.arch() is None:
         with pytest.raises(DeviceError, match="measure=compile"):
             pruner.tune(matmul(), device="a100-40g")
+
+
+def test_candidates_that_arrays_do_not_tell_are_counted(go, tmp_path):
+    grouped = load_task("GRP/0", Target({"kind": "llvm", "num-cores": 2})).mod["main"]
+    runs = {"grouped": grouped, "product": matmul()}
+    told = {}
+    for name, mod in runs.items():
+        go(mod=mod, verifier=XGBVerifier(features="statement_fast"), work_dir=tmp_path / name)
+        told[name] = json.loads((tmp_path / name / "summary.json").read_text())
+    notes = {name: sum("counts them as reference" in note for note in told[name]["notes"]) for name in runs}
+    assert notes == {"grouped": 1, "product": 0}
+    candidates = told["grouped"]["candidates"]
+    assert 0 < candidates["reference"] < candidates["verified"]
+    assert "reference" not in told["product"]["candidates"]

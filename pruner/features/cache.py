@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureBatch, FeatureExtractor
-from pruner.features.rows import by_sketch
+from pruner.features.rows import by_sketch, chosen
 from pruner.files import draft_of, one_writer
 from pruner.measure.clock import billed, charge, stage
 from pruner.records.database import plain
@@ -78,7 +78,7 @@ class CachedExtractor(FeatureExtractor):
         parts, order = [], []
         with stage("features"):
             for task, positions in _by_task(candidates):
-                members = _chosen(candidates, positions)
+                members = chosen(candidates, positions)
                 parts.append(
                     self._extractor.extract(members) if task is None else self._of_task(task, members)
                 )
@@ -97,7 +97,7 @@ class CachedExtractor(FeatureExtractor):
             charge(name, seconds)
         if missing:
             positions = np.array(sorted(missing.values()), dtype=np.int64)
-            fresh = self._extracted([keys[i] for i in positions], _chosen(candidates, positions))
+            fresh = self._extracted([keys[i] for i in positions], chosen(candidates, positions))
             self._add(path, header, fresh)
             kept = kept.with_those_of(fresh)
         return kept.batch.take(np.array([kept.places[key] for key in keys], dtype=np.int64))
@@ -230,14 +230,6 @@ def _by_task(
         groups.setdefault(id(candidate.task), (candidate.task, []))[1].append(position)
     for task, positions in groups.values():
         yield task, np.array(positions, dtype=np.int64)
-
-
-def _chosen(
-    candidates: Population | Sequence[Candidate], positions: NDArray[np.int64]
-) -> Population | Sequence[Candidate]:
-    if isinstance(candidates, Population):
-        return candidates[positions]
-    return [candidates[i] for i in positions]
 
 
 def _keys(candidates: Population | Sequence[Candidate]) -> list[bytes]:

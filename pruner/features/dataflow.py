@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pruner.analyzer.device import Device
-from pruner.features import released
+from pruner.features import chunks, released
 from pruner.features.accesses import Lines, Reuse, Trail, Visit, lines, reuse, visits
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.dataflow_columns import EXPLAINED
@@ -74,6 +74,9 @@ class DataflowFeatures(FeatureExtractor):
         return EXPLAINED[column]
 
     def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
+        return chunks.in_chunks(self._extract, candidates, chunks.ROWS)
+
+    def _extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
         n, length = len(candidates), len(self.movements)
         values = np.zeros((n, length, len(self.columns)), dtype=np.float32)
         for rows, nest in nests(candidates) if n else ():

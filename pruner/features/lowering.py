@@ -9,11 +9,9 @@ a reduction out of its loop, and shrinks every intermediate buffer to what is al
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from pruner.features.blurs import blurs
 from pruner.features.cross_thread import crosses, parts
 from pruner.features.fused import Fused, fused_loops
 from pruner.features.kernel import Kernel, decomposed
@@ -62,11 +60,6 @@ def _lowered(
     pragma = np.broadcast_to(unrolls & (np.asarray(nest.unroll) > 0), nest.rows)
     kernel = Kernel([statements[slot] for slot in slots], pragma, fetch_threads_again)
     memories = _memories([(statements[slot], where[slot]) for slot in slots], kernel)
-    if across:
-        memories = {
-            buffer: _blurred(buffer, memory, [(statements[slot], fused[slot]) for slot in slots], nest.rows)
-            for buffer, memory in memories.items()
-        }
     stores: list[Store] = []
     for slot in slots:
         if across and crosses(statements[slot]):
@@ -112,15 +105,6 @@ def _memories(placed: Sequence[tuple[Statement, Place]], kernel: Kernel) -> dict
         )
         found[buffer] = Memory(len(home), outer, frozenset(map(kernel.loop, fixed)), fixed_in, shape)
     return found
-
-
-def _blurred(buffer: Buffer, memory: Memory, around: Sequence[tuple[Statement, Fused]], m: int) -> Memory:
-    """The memory with what TVM cannot tell of its begin."""
-    found = blurs(buffer, memory.home, memory.fixed_in, around, m)
-    shape = list(memory.shape)
-    for blur in found:
-        shape[blur.dimension] = shape[blur.dimension] + blur.slack
-    return replace(memory, shape=tuple(shape), blurs=found)
 
 
 def _largest(extents: Sequence[Extent]) -> Extent:

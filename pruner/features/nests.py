@@ -14,16 +14,19 @@ from pruner.search.population import Population
 from pruner.search.tir_reader import read_nest
 
 
-def nests(candidates: Population | Sequence[Candidate]) -> Iterator[tuple[NDArray[np.int64], Nest]]:
-    """The candidates' nests by group, with their positions."""
+def nests(
+    candidates: Population | Sequence[Candidate], *, replayed: bool = True
+) -> Iterator[tuple[NDArray[np.int64], Nest]]:
+    """The candidates' nests by group, with their positions. Those of which arrays do not tell the nest,
+    traces and rows of unsupported sketches, are replayed one by one, or with `replayed=False` left out."""
     if isinstance(candidates, Population):
-        yield from candidates.space.nests(candidates)
+        yield from candidates.space.nests(candidates, replayed=replayed)
         return
     spaces: dict[int, list[tuple[int, RowCandidate]]] = {}
     for i, candidate in enumerate(candidates):
         if isinstance(candidate, RowCandidate):
             spaces.setdefault(id(candidate.space), []).append((i, candidate))
-        else:
+        elif replayed:
             yield np.array([i]), read_nest(_unprocessed(candidate))
     for members in spaces.values():
         positions = np.array([i for i, _ in members])
@@ -32,7 +35,7 @@ def nests(candidates: Population | Sequence[Candidate]) -> Iterator[tuple[NDArra
             np.array([candidate.sketch_id for _, candidate in members]),
             np.stack([candidate.row for _, candidate in members]),
         )
-        for group, nest in rows.space.nests(rows):
+        for group, nest in rows.space.nests(rows, replayed=replayed):
             yield positions[group], nest
 
 

@@ -36,3 +36,12 @@ def by_sketch(
         rows_of.append(row)
     for sketch, positions_of, rows_of in groups.values():
         yield np.array(positions_of), sketch, np.stack(rows_of)
+
+
+def chosen(
+    candidates: Population | Sequence[Candidate], positions: NDArray[np.int64]
+) -> Population | Sequence[Candidate]:
+    """Those at these positions, in this order."""
+    if isinstance(candidates, Population):
+        return candidates[positions]
+    return [candidates[i] for i in positions]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.analyzer.device import Device
-from pruner.features.accesses import CACHE_LINE, Lines, Reuse, Trail, Visit, lines, reuse
+from pruner.features import chunks
+from pruner.features.accesses import Lines, Reuse, Trail, Visit, lines, reuse
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.cross_thread import alike
 from pruner.features.lowering import lower_all
 from pruner.features.nests import nests
+from pruner.features.rows import chosen
 from pruner.features.simplified import Simplifier
+from pruner.features.statement import StatementFeatures
 from pruner.features.statement_columns import BUFFERS, LEFT_OUT, columns, explained
 from pruner.features.statement_numbers import (
     allocation,
@@ -27,32 +31,35 @@ from pruner.features.statement_numbers import (
 from pruner.features.stores import Lowered
 from pruner.features.touched import runs
 from pruner.features.tvm_reach import reached_by_tvm
-from pruner.search.candidate import Candidate
+from pruner.features.uncertain import uncertain
+from pruner.search.candidate import Candidate, RowCandidate
 from pruner.search.nest import Buffer, Nest
 from pruner.search.population import Population
 
 Floats = NDArray[np.float64]
 
-__all__ = ["CACHE_LINE", "StatementFastFeatures"]
+# The columns of TVM's that are kept.
+_KEPT = [i for i, column in enumerate(columns()) if column not in LEFT_OUT]
 
 
 class StatementFastFeatures(FeatureExtractor):
     """The rows of `statement`, from the decisions of a whole population at once, without the columns in
     `statement_columns.LEFT_OUT`.
 
-    One in ten candidates of a grouped convolution on a CPU differs: where TVM cannot tell the group that a
-    tile reads from the one that its stage holds, it allocates the stage for all groups, and when it cannot is
-    not known here in every case. Capacity, unique bytes and lines, strides and reuse of the stage show it.
+    Candidates that arrays cannot express are read by `statement`, those columns dropped: traces, rows of
+    unsupported sketches, and rows of which the decisions do not tell all numbers (`uncertain`), a third of a
+    grouped convolution's on a CPU. Of a space's rows, `Space.referred` has the keys.
 
     Args:
-        device: its kind tells whether thread bindings are features.
+        device: its kind tells whether thread bindings are features; the reference looks at its target.
     """
 
     name = "statement_fast"
     version = 1
-    columns = tuple([column for column in columns() if column not in LEFT_OUT])
+    columns = tuple([columns()[i] for i in _KEPT])
 
     def __init__(self, *, device: Device) -> None:
+        self._device = device
         self._on_gpu = device.kind == "gpu"
 
     @property
@@ -62,26 +69,50 @@ class StatementFastFeatures(FeatureExtractor):
     def explain(self, column: str) -> str:
         return explained(column)
 
-    def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
-        n = len(candidates)
-        counts = np.zeros(n, dtype=np.int64)
-        groups: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
-        for rows, nest in nests(candidates) if n else ():
-            for part, same in alike(nest):
-                table = np.stack(list(self._rows(same)), axis=1)
-                counts[rows[part]] = table.shape[1]
-                groups.append((rows[part], table))
-        offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
-        values = np.zeros((int(offsets[-1]), len(self.columns)), dtype=np.float32)
-        for rows, table in groups:
-            values[offsets[rows][:, None] + np.arange(table.shape[1])] = table
-        return FeatureBatch(values, offsets, self.name, self.version)
+    @cached_property
+    def _reference(self) -> StatementFeatures:
+        return StatementFeatures(device=self._device)
 
-    def _rows(self, nest: Nest) -> Iterator[NDArray[np.float32]]:
-        """A row per buffer that is stored to, `m x columns`, in the order of the first stores."""
+    def extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
+        return chunks.in_chunks(self._extract, candidates, chunks.ROWS)
+
+    def _extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
+        empty = self._batch(np.zeros((0, 0, len(self.columns)), dtype=np.float32))
+        parts, order = [empty], [np.zeros(0, dtype=np.int64)]
+        told = np.zeros(len(candidates), dtype=bool)
+        for rows, nest in nests(candidates, replayed=False) if len(candidates) else ():
+            for part, same in alike(nest):
+                table, certain = self._table(same)
+                parts.append(self._batch(table[certain]))
+                order.append(rows[part][certain])
+                told[order[-1]] = True
+        if not told.all():
+            order.append(np.flatnonzero(~told))
+            parts.append(chunks.in_chunks(self._referred, chosen(candidates, order[-1]), chunks.PROGRAMS))
+        return FeatureBatch.concat(parts).take(np.argsort(np.concatenate(order)))
+
+    def _batch(self, table: NDArray[np.float32]) -> FeatureBatch:
+        """Of a table `m x rows x columns`."""
+        offsets = table.shape[1] * np.arange(len(table) + 1, dtype=np.int64)
+        return FeatureBatch(table.reshape(-1, len(self.columns)), offsets, self.name, self.version)
+
+    def _referred(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
+        """The same columns as the reference has them; spaces note which of their rows they are."""
+        candidates = list(candidates)
+        for candidate in candidates:
+            if isinstance(candidate, RowCandidate):
+                candidate.space.referred.add(candidate.key)
+        found = self._reference.extract(candidates)
+        return FeatureBatch(found.values[:, _KEPT], found.offsets, self.name, self.version)
+
+    def _table(self, nest: Nest) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """A row per buffer that is stored to, in the order of the first stores, `m x rows x columns`, and
+        bool[m], whether the decisions tell all of it."""
         found: dict[Buffer, NDArray[np.float32]] = {}
+        certain = np.ones(nest.rows, dtype=bool)
         trail = Trail(nest.rows)
         for lowered in lower_all(nest):
+            certain &= ~uncertain(lowered)
             for store in lowered.stores:
                 if store.constant:
                     continue
@@ -95,12 +126,14 @@ class StatementFastFeatures(FeatureExtractor):
                 }
                 visit = Visit(store, runs(store), reach)
                 trail.add(visit)
-                numbers = self._numbers(nest, lowered, visit, trail)
                 row = np.empty((nest.rows, len(self.columns)), dtype=np.float32)
-                for column, number in enumerate(numbers):
+                for column, number in enumerate(self._numbers(nest, lowered, visit, trail)):
                     row[:, column] = number
                 found[store.statement.writes[0].buffer] = row
-        yield from found.values()
+        table = np.empty((nest.rows, len(found), len(self.columns)), dtype=np.float32)
+        for place, row in enumerate(found.values()):
+            table[:, place] = row
+        return table, certain
 
     def _numbers(self, nest: Nest, lowered: Lowered, visit: Visit, trail: Trail) -> list[Floats]:
         store = visit.store

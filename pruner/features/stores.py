@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.features.blurs import Blur
 from pruner.search.nest import Buffer, Extent, Linear, Loop, Statement
 
 Floats = NDArray[np.float64]
@@ -71,7 +70,6 @@ class Memory:
     fixed: frozenset[Loop]
     fixed_in: tuple[frozenset[Loop], ...]
     shape: tuple[Extent, ...]
-    blurs: tuple[Blur, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

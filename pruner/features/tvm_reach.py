@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.features.blurs import Blur
 from pruner.features.digits import ENDLESS, Digit
 from pruner.features.simplified import Simplifier
 from pruner.features.stores import Memory, Store, Touch
@@ -47,14 +46,6 @@ def reached_by_tvm(store: Store, touch: Touch, memory: Memory | None, simplifier
             np.minimum(lows[n], low, out=lows[n])
             np.maximum(highs[n], high, out=highs[n])
             moved, step = _strides(digits, depth, m)
-            for blur in () if memory is None else memory.blurs:
-                if blur.dimension == n:
-                    blurred, beyond = _blurred(store, blur)
-                    # Where the begin is left in the index it has been counted.
-                    beyond = beyond * (blurred & ~moved).any(axis=0)
-                    moved, step = moved | blurred, np.where(blurred & ~moved, blur.step, step)
-                    np.minimum(lows[n], low - beyond, out=lows[n])
-                    np.maximum(highs[n], high + beyond, out=highs[n])
             own = np.where(moved, step * pitch[n], own)
         here = own > 0
         moves |= here
@@ -62,25 +53,6 @@ def reached_by_tvm(store: Store, touch: Touch, memory: Memory | None, simplifier
     widths = highs - lows + 1.0
     elements = np.prod(widths, axis=0) if len(dims) else np.ones((depth + 1, m))
     return Reached(elements, widths[:, 0], shape, moves, np.where(moves, strides, 0.0))
-
-
-def _blurred(store: Store, blur: Blur) -> tuple[Bools, Floats]:
-    """`depth x m`, the loop that a blurred dimension moves with, and `(depth + 1) x m`, how far its begin
-    reaches to both sides: nowhere where it is a remainder."""
-    depth, m = store.extents.shape
-    moved = np.zeros((depth, m), dtype=bool)
-    outer = np.ones(m)
-    inside, level = blur.slack > 0, store.loops.index(blur.loop)
-    # A fused loop stands where its outermost part stood.
-    while inside.any():
-        moved[level] = inside & ~store.joined[level]
-        inside = inside & store.joined[level]
-        level -= 1
-        outer = outer * np.where(inside, store.loops[level].extent, 1)
-    reach = np.where((blur.slack > 0) & (outer == 1), blur.slack - blur.step, 0.0)
-    beyond = np.zeros((depth + 1, m))
-    beyond[:depth] = np.cumsum(moved[::-1], axis=0)[::-1] * reach
-    return moved, beyond
 
 
 def _range(digits: Sequence[Digit], const: Ints, depth: int) -> tuple[Floats, Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -164,16 +165,23 @@ class LatentSession(Session):
         """The drafted rows in the order in which they should be measured."""
         order = np.arange(len(rows))
         if self._verifier.fitted:
-            if any(extractor.materialised for extractor in self._extractors.values()):
-                candidates, rows = self._materialised(rows)
-            else:
-                candidates = []
-            order = np.argsort(-self._predict(candidates, rows), kind="stable")
+            scores, rows = self._scored(rows)
+            order = np.argsort(-scores, kind="stable")
             if self._verifier.fitted:
                 self.verified += len(rows)
         lucky = self._rng.permutation(len(rows))[: round(self._settings.epsilon * n)]
         best = order[~np.isin(order, lucky)]
         return rows[np.concatenate([best[: n - len(lucky)], lucky, best[n - len(lucky) :]])]
+
+    def _scored(self, rows: Population) -> tuple[NDArray[np.float64], Population]:
+        """The verifier's scores, and the rows that they are of: without those that TVM refuses, where an
+        extractor needs their programs."""
+        if not any(extractor.materialised for extractor in self._extractors.values()):
+            # One that reads decisions may need programs of some, and finds out when it meets them.
+            with suppress(RejectedError):
+                return self._predict([], rows), rows
+        candidates, rows = self._materialised(rows)
+        return self._predict(candidates, rows), rows
 
     def _materialised(self, rows: Population) -> tuple[list[Candidate], Population]:
         """The rows of which TVM makes a program, as candidates whose schedules are made. Whether the device

@@ -34,7 +34,8 @@ _KEPT = 4096
 class Space:
     """Every schedule MetaSchedule's sketches allow for a task.
 
-    Rows of a sketch that arrays cannot express are replayed one by one; `slow_rows` counts them.
+    Rows of a sketch that arrays cannot express are replayed one by one; `slow_rows` counts them. Keys of rows
+    of which a feature had to be read from the finished program are in `referred`.
     """
 
     task: Task
@@ -47,6 +48,7 @@ class Space:
         self.width = max(sketch.width for sketch in self.sketches)
         self.materialiser = materialiser
         self.slow_rows = 0
+        self.referred: set[bytes] = set()
         self._slow_nests: dict[tuple[int, bytes], Nest | None] = {}
         self._analyses: list[SketchAnalysis | None] = []
         self._operators: list[Operators] = []
@@ -182,14 +184,17 @@ class Space:
                 refused[rows] = ~accepted
         return reasons
 
-    def nests(self, population: Population) -> Iterator[tuple[NDArray[np.int64], Nest]]:
+    def nests(
+        self, population: Population, *, replayed: bool = True
+    ) -> Iterator[tuple[NDArray[np.int64], Nest]]:
         """Groups of rows that share sketch and locations, with their nest before post-processing.
-        Every row appears once. Raises RejectedError when a row of an unsupported sketch is not legal."""
+        Every row appears once; with `replayed=False` those of unsupported sketches are left out. Raises
+        RejectedError when a row of an unsupported sketch is not legal."""
         for index, rows in self._by_sketch(population.sketch_ids):
             decisions = population.decisions[rows, : self.sketches[index].width]
             groups: Iterable[_Group] | None = self._analysed(index, _all_nests, decisions)
             if groups is None:
-                groups = self._slow_groups(index, decisions)
+                groups = self._slow_groups(index, decisions) if replayed else ()
             for group, nest in groups:
                 yield rows[group], nest
 

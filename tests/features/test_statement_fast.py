@@ -12,12 +12,17 @@ from tvm.target import Target
 
 from pruner.analyzer.device import Device
 from pruner.errors import RejectedError
+from pruner.features import chunks, statement_fast
+from pruner.features.batch import FeatureExtractor
+from pruner.features.dataflow import DataflowFeatures
 from pruner.features.statement import StatementFeatures
 from pruner.features.statement_columns import LEFT_OUT, columns
 from pruner.features.statement_fast import StatementFastFeatures
+from pruner.features.stores import Lowered
 from pruner.search.candidate import Candidate, TraceCandidate
 from pruner.search.population import Population
 from pruner.search.space import Space
+from pruner.testing.suite import equal_batches
 from pruner.workload import Task, load_task, make_task
 from tests.analyzer import gpu_util
 
@@ -75,6 +80,66 @@ def test_equals_tvms_extractor(name: str, target: str) -> None:
 
 def test_grouped_convolutions_on_a_gpu() -> None:
     assert differing(sample("GRP/0", "cuda", 16), "cuda") == {}
+
+
+def test_what_the_decisions_do_not_tell_is_read_from_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sample("GRP/3", "llvm", 60)
+    rows.space.referred.clear()
+    assert differing(rows, "llvm") == {}
+    referred = {i for i in range(len(rows)) if rows[i].key in rows.space.referred}
+    assert 0 < len(referred) < len(rows) / 2
+
+    def nothing(lowered: Lowered) -> NDArray[np.bool_]:
+        return np.zeros(lowered.stores[0].extents.shape[1], dtype=bool)
+
+    monkeypatch.setattr(statement_fast, "uncertain", nothing)
+    found = differing(rows, "llvm")
+    assert found.keys() <= referred
+    assert found
+
+
+def product(n: int) -> Task:
+    """A matrix product that TVM puts on tensor cores, which arrays do not express."""
+    a, b = (te.placeholder((n, n), "float16", name=name) for name in "ab")
+    k = te.reduce_axis((0, n), name="k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    return make_task(te.create_prim_func([a, b, c]), Target("nvidia/nvidia-a100"), "product")
+
+
+def test_sketches_that_arrays_do_not_express_are_read_from_the_program() -> None:
+    space = Space.of(product(256))
+    assert not any(space.supported)
+    rows = space.sample_legal(6, np.random.default_rng(0))
+    assert differing(rows, "cuda") == {}
+    assert space.referred == {row.key for row in rows}
+    movements = DataflowFeatures(device=DEVICES["cuda"]).extract(rows)
+    assert all(movements.values.reshape(len(rows), -1).any(axis=1))
+
+
+def test_candidates_of_all_kinds_keep_their_order() -> None:
+    """Rows, rows of which the decisions do not tell all, and traces, of two tasks."""
+    grouped, plain = sample("GRP/3", "llvm", 12), sample("C2D/0", "llvm", 8)
+    candidates = [candidate for pair in zip(grouped, plain, strict=False) for candidate in pair]
+    candidates[4:4] = [TraceCandidate(load_task("C2D/0", TARGETS["llvm"]), plain[3].decided)]
+    extractor = StatementFastFeatures(device=DEVICES["llvm"])
+    together = extractor.extract(candidates)
+    theirs = StatementFeatures(device=DEVICES["llvm"]).extract(candidates)
+    np.testing.assert_array_equal(together.offsets, theirs.offsets)
+    np.testing.assert_allclose(together.values, theirs.values[:, KEPT], atol=1e-5)
+
+
+@pytest.mark.parametrize("extractor", [StatementFastFeatures, DataflowFeatures])
+@pytest.mark.parametrize(("workload", "target"), [("GRP/3", "llvm"), ("SFM/0", "cuda")])
+def test_chunks_change_nothing(
+    workload: str, target: str, extractor: type[FeatureExtractor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, made = sample(workload, target, 40), extractor(device=DEVICES[target])
+    whole = made.extract(rows)
+    for size in (1, 7, 39):
+        monkeypatch.setattr(chunks, "ROWS", size)
+        monkeypatch.setattr(chunks, "PROGRAMS", max(1, size // 3))
+        for candidates in (rows, list(rows)):
+            assert equal_batches(made.extract(candidates), whole)
 
 
 @pytest.mark.slow
