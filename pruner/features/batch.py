@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,13 +76,15 @@ def _named(feature: str, column: int) -> str:
 class FeatureExtractor(ABC):
     """Turns candidates into numbers. `columns` has one line per column, in order; `rows` is how many rows
     every candidate has, None where that depends on the program; `materialised` says that it reads the
-    materialised program instead of the decisions."""
+    materialised program instead of the decisions; `left_out` names columns that readers may look for and that
+    it does not have, each with the reason."""
 
     name: str
     version: int
     columns: tuple[str, ...]
     rows: int | None = None
     materialised: bool = False
+    left_out: Mapping[str, str] = MappingProxyType({})
 
     @property
     def inputs(self) -> Mapping[str, object] | None:

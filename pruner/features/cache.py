@@ -64,6 +64,7 @@ class CachedExtractor(FeatureExtractor):
         self.columns = extractor.columns
         self.rows = extractor.rows
         self.materialised = extractor.materialised
+        self.left_out = extractor.left_out
 
     @property
     def inputs(self) -> Mapping[str, object] | None:

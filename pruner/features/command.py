@@ -74,6 +74,10 @@ def _describe(given: argparse.Namespace) -> None:
     width = max((len(column) for column in extractor.columns), default=0)
     for index, column in enumerate(extractor.columns):
         sys.stdout.write(f"{index:4}  {column:{width}}  {extractor.explain(column)}\n")
+    if extractor.left_out:
+        sys.stdout.write("\nleft out:\n")
+    for column, reason in extractor.left_out.items():
+        sys.stdout.write(f"      {column:{width}}  {reason}\n")
 
 
 def document(extractor: FeatureExtractor, device: str) -> dict[str, Any]:
@@ -89,6 +93,7 @@ def document(extractor: FeatureExtractor, device: str) -> dict[str, Any]:
             {"index": index, "name": column, "explanation": extractor.explain(column)}
             for index, column in enumerate(extractor.columns)
         ],
+        "left_out": dict(extractor.left_out),
     }
 
 

@@ -43,8 +43,8 @@ _KEPT = [i for i, column in enumerate(columns()) if column not in LEFT_OUT]
 
 
 class StatementFastFeatures(FeatureExtractor):
-    """The rows of `statement`, from the decisions of a whole population at once, without the columns in
-    `statement_columns.LEFT_OUT`.
+    """The rows of `statement`, from the decisions of a whole population at once, without the five columns in
+    `left_out`.
 
     Candidates that arrays cannot express are read by `statement`, those columns dropped: traces, rows of
     unsupported sketches, and rows of which the decisions do not tell all numbers (`uncertain`), a third of a
@@ -57,6 +57,7 @@ class StatementFastFeatures(FeatureExtractor):
     name = "statement_fast"
     version = 1
     columns = tuple([columns()[i] for i in _KEPT])
+    left_out = LEFT_OUT
 
     def __init__(self, *, device: Device) -> None:
         self._device = device

@@ -30,13 +30,28 @@ def test_every_column_is_described(name: str, capsys: pytest.CaptureFixture[str]
     assert [column["name"] for column in told["columns"]] == list(extractor.columns)
     assert [column["index"] for column in told["columns"]] == list(range(len(extractor.columns)))
     assert cli.main(["features", "describe", name, "--device", "a100-40g"]) == 0
-    head, _, table = capsys.readouterr().out.partition("\n\n")
+    head, table, *rest = capsys.readouterr().out.split("\n\n")
+    assert bool(rest) == bool(told["left_out"])
     assert f"version {extractor.version}" in head
     for line, column in zip(table.splitlines(), told["columns"], strict=True):
         index, column_name, explanation = line.split(maxsplit=2)
         assert (int(index), column_name) == (column["index"], column["name"])
         assert explanation == column["explanation"]
         assert explanation != column_name.replace("_", " ")
+
+
+def test_columns_that_are_left_out_are_told_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    described = {}
+    for name in ("statement", "statement_fast"):
+        assert cli.main(["features", "describe", name, "--json"]) == 0
+        described[name] = json.loads(capsys.readouterr().out)
+    left_out = described["statement_fast"]["left_out"]
+    every, kept = ([column["name"] for column in told["columns"]] for told in described.values())
+    assert [name for name in every if name not in left_out] == kept
+    assert len(every) - len(kept) == len(left_out) == 5
+    cli.main(["features", "describe", "statement_fast"])
+    lines = capsys.readouterr().out.partition("\n\nleft out:\n")[2].splitlines()
+    assert [tuple(line.split(maxsplit=1)) for line in lines] == [*left_out.items()]
 
 
 def test_the_shape_is_that_of_the_device(capsys: pytest.CaptureFixture[str]) -> None:
