@@ -32,7 +32,7 @@ class XGBVerifier(Verifier):
     where the work is. On the same programs that ranks better than sums with maxima.
 
     Args:
-        features: the feature its trees see, `symbols` or `statement`.
+        features: the feature its trees see, `symbols`, `statement_fast` or `statement`.
         prior: weight of the draft's predicted seconds; at 4, a candidate predicted to take twice as long
             starts as the slower one with odds of 16 to 1. 0 = trees alone.
         objective: `rank:pairwise`, or `rank:ndcg`, which weighs pairs near the top more.

@@ -27,9 +27,9 @@ class TestVerifiers(VerifierSuite):
 
 
 class TestXGBOfStatements(VerifierSuite):
-    @pytest.fixture
-    def make(self):
-        return partial(made, "xgb", features="statement")
+    @pytest.fixture(params=["statement", "statement_fast"])
+    def make(self, request):
+        return partial(made, "xgb", features=request.param)
 
 
 class TestRandom(VerifierSuite):
