@@ -47,8 +47,8 @@ class StatementFastFeatures(FeatureExtractor):
     `left_out`.
 
     Candidates that arrays cannot express are read by `statement`, those columns dropped: traces, rows of
-    unsupported sketches, and rows of which the decisions do not tell all numbers (`uncertain`), a third of a
-    grouped convolution's on a CPU. Of a space's rows, `Space.referred` has the keys.
+    unsupported sketches, and rows of which the decisions do not tell all numbers (`uncertain`), up to a third
+    of a grouped convolution's on a CPU. Of a space's rows, `Space.referred` has the keys.
 
     Args:
         device: its kind tells whether thread bindings are features; the reference looks at its target.
