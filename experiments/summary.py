@@ -39,14 +39,14 @@ def assemble(blocks: Sequence[Block], arms: Mapping[str, Sequence[str]]) -> dict
     ours, others = everyone[0], everyone[1:]
     best = Opponent(METASCHEDULE, tuple(arm for arm in others if arm.startswith(METASCHEDULE)))
     found = {one.name: races(blocks, ours, one) for one in (best, *(Opponent(arm, (arm,)) for arm in others))}
-    against = {name: _against(won) for name, won in found.items()}
+    beside = {name: against(won) for name, won in found.items()}
     return {
         "ours": ours,
         "summary": {
-            f"{what}_ratio_vs_{name}": against[name][what] if name in against else interval([])
+            f"{what}_ratio_vs_{name}": beside[name][what] if name in beside else interval([])
             for what, name in _SUMMARY
         },
-        "against": against,
+        "against": beside,
         "workloads": {workload: _medians(workload, names, blocks, found) for workload, names in arms.items()},
         "blocks": [
             {
@@ -96,7 +96,8 @@ def rows(block: Block, arms: Sequence[str], found: Races) -> list[dict[str, Any]
     return made
 
 
-def _against(won: Mapping[tuple[str, int], Race]) -> dict[str, Any]:
+def against(won: Mapping[tuple[str, int], Race]) -> dict[str, Any]:
+    """Ours against an opponent: the ratios of all blocks, and the blocks where ours never came near."""
     return {
         "blocks": len(won),
         **{what: interval(_known(won.values(), what)) for what in RATIOS},
