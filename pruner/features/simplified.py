@@ -38,6 +38,8 @@ class Simplifier:
         self._heads = self._head_levels()
         self._fetch = next((loop for loop, value in store.values.items() if _is_fetch(value)), None)
         self._length = self._tile = self._endless
+        # Rows of which it is not known how TVM simplifies them; complete once all indices are simplified.
+        self.unsure: Bools = np.zeros(self._m, dtype=bool)
 
     def digits(self, form: Linear, fixed: frozenset[Loop] = frozenset()) -> tuple[list[Digit], Ints]:
         """The sum's digits, and its constant, int64[m]. fixed: loops that stand still, as those around the
@@ -211,7 +213,9 @@ class Simplifier:
         # the source from another; it does not where a window slides over the tile.
         atoms = self._turn_atoms(term)
         self._length = length = self._row(term.divisor)
-        inside = (most(atoms) < length) | ~self._slides()
+        once = most(atoms) < length
+        inside = once | ~self._slides()
+        self.unsure &= ~once
         self._tile = np.where(inside, length, ENDLESS)
         return atoms, self._one, np.where(inside, ENDLESS, length)
 
@@ -243,7 +247,11 @@ class Simplifier:
                     for term, step in form.terms.items()
                     if term not in others
                 ]
-                found |= leaves_gap(*(np.stack(rows) for rows in zip(*terms, strict=True)))
+                scales, extents = (np.stack(rows) for rows in zip(*terms, strict=True))
+                gap = leaves_gap(scales, extents)
+                found |= gap
+                # Where what overlaps ends just where the next begins, TVM finds one or finds none.
+                self.unsure |= gap & ~leaves_gap(scales, extents, together=True)
         return found
 
     def _tile_part(self, term: Loop | Floor) -> Ints:

@@ -47,8 +47,9 @@ class StatementFastFeatures(FeatureExtractor):
     `left_out`.
 
     Candidates that arrays cannot express are read by `statement`, those columns dropped: traces, rows of
-    unsupported sketches, and rows of which the decisions do not tell all numbers (`uncertain`), up to a third
-    of a grouped convolution's on a CPU. Of a space's rows, `Space.referred` has the keys.
+    unsupported sketches, and rows of which the decisions do not tell all numbers (`uncertain`,
+    `Simplifier.unsure`): up to a third of a grouped convolution's on a CPU, a sixth on a GPU. Of a space's
+    rows, `Space.referred` has the keys.
 
     Args:
         device: its kind tells whether thread bindings are features; the reference looks at its target.
@@ -125,6 +126,7 @@ class StatementFastFeatures(FeatureExtractor):
                     )
                     for touch in store.touches
                 }
+                certain &= ~simplifier.unsure
                 visit = Visit(store, runs(store), reach)
                 trail.add(visit)
                 row = np.empty((nest.rows, len(self.columns)), dtype=np.float32)
