@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -207,7 +207,8 @@ class NeuralVerifier(Verifier):
         if theirs != ours:
             raise ConfigError(
                 f"the checkpoint sees {', '.join(theirs[0])} with prior {theirs[1]}, this verifier "
-                f"{', '.join(ours[0])} with prior {ours[1]}: choose the settings that it was trained with"
+                f"{', '.join(ours[0])} with prior {ours[1]}: choose the settings that it was trained "
+                "with, or make it again"
             )
         if not state["weights"]:
             self._network, self._seen, self._length = None, [], None
@@ -276,8 +277,9 @@ class PaCMVerifier(NeuralVerifier):
 
     Args:
         statement, dataflow: its branches; one of them at least.
-        form: `paper`, with the write-back among the movements and TVM's 164 numbers of a statement; `code`,
-            with the inputs of the released weights.
+        form: `paper`, with the write-back among the movements and TVM's numbers of a statement, as far as the
+            decisions tell them (`statement_fast`); `reference`, the same with all 164 of TVM, which takes the
+            programs of all candidates (`statement`); `code`, with the inputs of the released weights.
         settings: of NeuralVerifier.
     """
 
@@ -292,8 +294,7 @@ class PaCMVerifier(NeuralVerifier):
         form: str = "paper",
         **settings: Any,
     ) -> None:
-        if form not in _FORMS:
-            raise ConfigError(f"verifier.form={form} is not accepted: give {' or '.join(_FORMS)}.")
+        _check_form(form, _FORMS)
         on = {"statement": statement, "dataflow": dataflow}
         self._branches = {branch: name for branch, name in _FORMS[form].items() if on[branch]}
         if not self._branches:
@@ -310,12 +311,22 @@ class PaCMVerifier(NeuralVerifier):
 
 
 class TenSetMLPVerifier(NeuralVerifier):
-    """TenSet's cost model, an MLP over statements."""
+    """TenSet's cost model, an MLP over statements.
+
+    Args:
+        form: `paper` or `reference`, the statements of PaCMVerifier's.
+        settings: of NeuralVerifier.
+    """
 
     model = "tenset_mlp"
 
+    def __init__(self, *, form: str = "paper", **settings: Any) -> None:
+        _check_form(form, _OF_ANY_NETWORK)
+        self._statement = _FORMS[form]["statement"]
+        super().__init__(**settings)
+
     def branches(self) -> Mapping[str, str]:
-        return {"statement": "statement"}
+        return {"statement": self._statement}
 
     def make(self, widths: Mapping[str, int]) -> Network:
         return TenSetMLP(widths)
@@ -335,9 +346,17 @@ class TLPVerifier(NeuralVerifier):
 
 
 _FORMS = {
-    "paper": {"statement": "statement", "dataflow": "dataflow"},
+    "paper": {"statement": "statement_fast", "dataflow": "dataflow"},
+    "reference": {"statement": "statement", "dataflow": "dataflow"},
     "code": {"statement": "statement_tagged", "dataflow": "dataflow_code"},
 }
+# The released weights are PaCM's.
+_OF_ANY_NETWORK = ("paper", "reference")
+
+
+def _check_form(form: str, accepted: Iterable[str]) -> None:
+    if form not in accepted:
+        raise ConfigError(f"verifier.form={form} is not accepted: give {' or '.join(accepted)}.")
 
 
 @contextmanager

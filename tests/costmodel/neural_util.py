@@ -6,9 +6,15 @@ from pruner.costmodel.verifier import TrainingSet
 from pruner.features.batch import FeatureBatch
 from pruner.features.make import EXTRACTORS
 from pruner.features.statement import StatementFeatures
+from pruner.features.statement_fast import StatementFastFeatures
 from pruner.features.symbols import SymbolFeatures
 
-WIDTHS = {"statement": len(StatementFeatures.columns), "dataflow": 23, "primitives": 28}
+WIDTHS = {
+    "statement_fast": len(StatementFastFeatures.columns),
+    "dataflow": 23,
+    "primitives": 28,
+    "statement": len(StatementFeatures.columns),
+}
 FIXED = {"dataflow": 10, "primitives": 6}
 
 

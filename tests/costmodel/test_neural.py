@@ -20,6 +20,7 @@ MODELS = {
     "pacm": PaCMVerifier,
     "pacm without statement": lambda **s: PaCMVerifier(statement=False, **s),
     "pacm without dataflow": lambda **s: PaCMVerifier(dataflow=False, **s),
+    "pacm on programs": lambda **s: PaCMVerifier(form="reference", **s),
     "tenset_mlp": TenSetMLPVerifier,
     "tlp": TLPVerifier,
 }
@@ -166,7 +167,7 @@ def test_states_of_others_are_refused():
         TenSetMLPVerifier(prior=0.0).load_state_dict(mlp.state_dict())
     pacm = PaCMVerifier(epochs=1)
     pacm.fit(training_set())
-    with pytest.raises(ConfigError, match="sees statement, dataflow, symbols"):
+    with pytest.raises(ConfigError, match="sees statement_fast, dataflow, symbols"):
         PaCMVerifier(statement=False).load_state_dict(pacm.state_dict())
     state = mlp.state_dict()
     state["weights"]["decoder.weight"] = state["weights"]["decoder.weight"][:, :5]
@@ -227,6 +228,15 @@ def test_pacm_needs_a_branch_and_a_known_form():
     with pytest.raises(ConfigError, match=r"verifier\.form=other"):
         PaCMVerifier(form="other")
     assert PaCMVerifier(form="code", prior=0.0).features == ("statement_tagged", "dataflow_code")
+    assert PaCMVerifier(form="reference", prior=0.0).features == ("statement", "dataflow")
+    assert PaCMVerifier(prior=0.0).features == ("statement_fast", "dataflow")
+
+
+def test_tensets_network_reads_statements_of_both_kinds():
+    assert TenSetMLPVerifier(form="reference", prior=0.0).features == ("statement",)
+    assert TenSetMLPVerifier(prior=0.0).features == ("statement_fast",)
+    with pytest.raises(ConfigError, match=r"verifier\.form=code is not accepted: give paper or reference"):
+        TenSetMLPVerifier(form="code")
 
 
 def test_without_pytorch_the_extra_is_named():

@@ -15,6 +15,7 @@ MODELS = [
     (PaCMVerifier, {"dataflow": False, "prior": 0.0, "normaliser": "maximum"}),
     (PaCMVerifier, {"loss": "rank_net"}),
     (TenSetMLPVerifier, {"mixed": True}),
+    (TenSetMLPVerifier, {"form": "reference"}),
     (TLPVerifier, {}),
     (XGBVerifier, {"features": "statement", "prior": 1.5, "objective": "rank:ndcg"}),
 ]
@@ -82,18 +83,18 @@ def test_settings_of_another_model_are_refused(tmp_path, settings, message):
         (XGBVerifier, {"trees": np.arange(9, dtype=np.uint8)}, "the checkpoint.s trees cannot be read"),
         (XGBVerifier, {"columns": np.array([3, 9999])}, "see column 9999"),
         (XGBVerifier, {"seen": [["symbols", 1, 96]]}, "fitted on symbols version 1 of 96 columns; this rel"),
-        (TenSetMLPVerifier, {"seen": [["statement", 1, 9], ["symbols", 3, 96]]}, "has the shape"),
+        (TenSetMLPVerifier, {"seen": [["statement_fast", 1, 9], ["symbols", 3, 96]]}, "has the shape"),
         (TenSetMLPVerifier, {"weights": {"a": np.zeros(3)}}, "a has the shape"),
-        (TenSetMLPVerifier, {"normalisers": {}}, "normaliser of statement has nothing"),
+        (TenSetMLPVerifier, {"normalisers": {}}, "normaliser of statement_fast has nothing"),
         (
             TenSetMLPVerifier,
-            {"normalisers": {"statement": {"shift": np.zeros(3), "scale": np.ones(3), "limit": 4.0}}},
-            r"normaliser of statement has shift, scale, limit, of the shapes \[\(3,\)",
+            {"normalisers": {"statement_fast": {"shift": np.zeros(3), "scale": np.ones(3), "limit": 4.0}}},
+            r"normaliser of statement_fast has shift, scale, limit, of the shapes \[\(3,\)",
         ),
         (
             TenSetMLPVerifier,
-            {"normalisers": {"statement": {"shift": np.zeros(164), "scale": np.ones(164)}}},
-            r"normaliser of statement has shift, scale, of the .*needed are shift and scale of .* and a lim",
+            {"normalisers": {"statement_fast": {"shift": np.zeros(159), "scale": np.ones(159)}}},
+            r"normaliser of statement_fast has shift, scale, .*needed are shift and scale .* and a lim",
         ),
         (TenSetMLPVerifier, {"features": ["symbols"]}, "the checkpoint sees symbols"),
         (TenSetMLPVerifier, {"settings": {}}, "the state is none of a tenset_mlp"),
@@ -101,7 +102,7 @@ def test_settings_of_another_model_are_refused(tmp_path, settings, message):
         (XGBVerifier, {"columns": 10**30}, "the state is none of a xgb"),
         (XGBVerifier, {"trees": -1}, "the state is none of a xgb"),
         (XGBVerifier, {"seen": {}, "columns": [], "trees": []}, "the state is none of a xgb"),
-        (TenSetMLPVerifier, {"seen": [["statement", 1, -5]]}, "the state is none of a tenset_mlp"),
+        (TenSetMLPVerifier, {"seen": [["statement_fast", 1, -5]]}, "the state is none of a tenset_mlp"),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused(tmp_path, kind, changed, message):
@@ -109,6 +110,18 @@ def test_a_state_that_does_not_fit_is_refused(tmp_path, kind, changed, message):
     saved(path, kind, changed=changed)
     with pytest.raises(ConfigError, match=f"a.safetensors: .*({message})"):
         load_verifier(path)
+
+
+@pytest.mark.parametrize("kind", [PaCMVerifier, TenSetMLPVerifier])
+def test_what_was_fitted_on_the_statements_of_programs_is_refused(tmp_path, kind):
+    """As by releases in which that was the paper's form, whose headers say `paper` or nothing."""
+    path = tmp_path / "a.safetensors"
+    verifier = saved(path, kind, {"form": "reference"}, made={"verifier": {}})
+    message = r"a\.safetensors: .* sees statement, .*verifier statement_fast, .*make it again"
+    with pytest.raises(ConfigError, match=message):
+        load_verifier(path)
+    save_checkpoint(path, verifier.state_dict(), {"verifier": {"form": "reference"}})
+    assert load_verifier(path)[0].features == verifier.features
 
 
 def test_a_file_that_was_cut_short_is_refused(tmp_path):
