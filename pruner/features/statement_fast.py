@@ -51,6 +51,9 @@ class StatementFastFeatures(FeatureExtractor):
     `Simplifier.unsure`): up to a third of a grouped convolution's on a CPU, a sixth on a GPU. Of a space's
     rows, `Space.referred` has the keys.
 
+    Known to differ without being noticed: on a GPU up to a third of the candidates of convolutions whose
+    window is narrower than their stride.
+
     Args:
         device: its kind tells whether thread bindings are features; the reference looks at its target.
     """

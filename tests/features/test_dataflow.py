@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tvm import te, tirx
 from tvm.s_tir import Schedule
-from tvm.target import Target
 
-from pruner.analyzer.device import Device
-from pruner.errors import RejectedError
 from pruner.features.dataflow import DataflowCodeFeatures, DataflowFeatures
 from pruner.features.movements import find_pattern
 from pruner.features.statement import StatementFeatures
@@ -21,32 +16,11 @@ from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.workload import load_task, make_task
 from tests.analyzer import gpu_util
+from tests.features.accepted_rows import DEVICES, TARGETS, sample
 from tests.features.lowered_tir import TooLarge, lower, stores
 
-TARGETS = {"llvm": Target({"kind": "llvm", "num-cores": 4}), "cuda": gpu_util.TARGET}
-DEVICES = {"llvm": Device.load("x86-64"), "cuda": gpu_util.DEVICE}
 COLUMNS = DataflowFeatures.columns
 ROWS = DataflowFeatures.movements
-
-
-@cache
-def sample(workload: str, target: str, n: int) -> Population:
-    """n random rows that TVM accepts."""
-    space, rng, parts = Space.of(load_task(workload, TARGETS[target])), np.random.default_rng(0), []
-    while sum(map(len, parts)) < n:
-        rows = space.sample(1000, rng)
-        rows = rows[space.legal(rows)]
-        rows = rows[rng.permutation(len(rows))[: 2 * n]]
-        parts.append(rows[np.array([i for i in range(len(rows)) if accepted(rows[i])], dtype=np.int64)])
-    return Population.concat(parts)[:n]
-
-
-def accepted(candidate: Candidate) -> bool:
-    try:
-        candidate.materialise()
-    except RejectedError:
-        return False
-    return True
 
 
 def extract(rows: Population | list[Candidate], target: str = "cuda") -> NDArray[np.float64]:

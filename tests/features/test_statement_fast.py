@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tvm import te
 from tvm.target import Target
 
-from pruner.analyzer.device import Device
-from pruner.errors import RejectedError
 from pruner.features import chunks, statement_fast
 from pruner.features.batch import FeatureExtractor
 from pruner.features.dataflow import DataflowFeatures
@@ -19,41 +15,16 @@ from pruner.features.statement import StatementFeatures
 from pruner.features.statement_columns import LEFT_OUT, columns
 from pruner.features.statement_fast import StatementFastFeatures
 from pruner.features.stores import Lowered
-from pruner.search.candidate import Candidate, TraceCandidate
+from pruner.search.candidate import TraceCandidate
 from pruner.search.population import Population
 from pruner.search.space import Space
 from pruner.testing.suite import equal_batches
 from pruner.workload import Task, load_task, make_task
 from tests.analyzer import gpu_util
+from tests.features.accepted_rows import DEVICES, TARGETS, accepted, sample
 
-TARGETS = {"llvm": Target({"kind": "llvm", "num-cores": 4}), "cuda": gpu_util.TARGET}
-DEVICES = {"llvm": Device.load("x86-64"), "cuda": gpu_util.DEVICE}
 KEPT = [i for i, column in enumerate(columns()) if column not in LEFT_OUT]
 NAMES = ("C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "NRM", "SFM", "T2D", "TBG")
-
-
-@cache
-def sample(workload: str, target: str, n: int) -> Population:
-    return accepted(load_task(workload, TARGETS[target]), n)
-
-
-def accepted(task: Task, n: int) -> Population:
-    """n random rows that TVM accepts."""
-    space, rng, parts = Space.of(task), np.random.default_rng(0), []
-    while sum(map(len, parts)) < n:
-        rows = space.sample(1000, rng)
-        rows = rows[space.legal(rows)]
-        rows = rows[rng.permutation(len(rows))[: 2 * n]]
-        parts.append(rows[np.array([i for i in range(len(rows)) if passes(rows[i])], dtype=np.int64)])
-    return Population.concat(parts)[:n]
-
-
-def passes(candidate: Candidate) -> bool:
-    try:
-        candidate.materialise()
-    except RejectedError:
-        return False
-    return True
 
 
 def differing(rows: Population, target: str) -> dict[int, list[str]]:
