@@ -187,17 +187,17 @@ def _opaque(atoms: Sequence[Atom], const: Ints, low: Ints, up: Ints, scale: Ints
 
 def most(atoms: Sequence[Atom]) -> Ints:
     """The largest value of the sum."""
-    return np.asarray(sum(atom.coef * (_turns(atom) - 1) for atom in atoms))
+    return np.asarray(sum(atom.coef * (turns(atom) - 1) for atom in atoms))
 
 
 def _leading(atoms: Sequence[Atom]) -> tuple[Atom, Ints]:
     """The outermost atom that is there, by row, and the largest value of the others' sum."""
     first, later = atoms[-1], np.zeros_like(atoms[-1].coef)
-    inner = first.coef * (_turns(first) - 1)
+    inner = first.coef * (turns(first) - 1)
     for atom in reversed(atoms[:-1]):
         there = atom.coef > 0
         later = np.where(there, inner, later)
-        inner = inner + atom.coef * (_turns(atom) - 1)
+        inner = inner + atom.coef * (turns(atom) - 1)
         first = Atom(*(np.where(there, a, b) for a, b in zip(_fields(atom), _fields(first), strict=True)))
     return first, later
 
@@ -222,7 +222,7 @@ def values(digit: Digit) -> Ints:
     return np.asarray(np.minimum(most(digit.atoms) + 1, digit.up) // digit.low)
 
 
-def _turns(atom: Atom) -> Ints:
+def turns(atom: Atom) -> Ints:
     """How many values the digit of an atom has."""
     return np.maximum(-(-np.minimum(atom.extent, atom.up) // atom.low), 1)
 
@@ -248,17 +248,24 @@ def _single(atom: Atom, low: Ints, up: Ints, scale: Ints) -> Digit:
 def joined(digits: list[Digit]) -> list[Digit]:
     """Neighbouring digits of one loop joined: `x // 6 * 2 + x % 6 // 3` is `x // 3`."""
     parts = [i for i, digit in enumerate(digits) if len(digit.atoms) == 1 and digit.at is None]
-    for _ in range(2):
-        for i in parts:
-            for j in parts:
-                if i == j:
-                    continue
-                left, right = digits[i], digits[j]
-                meets = (left.atoms[0].level == right.atoms[0].level) & (left.low == right.up)
-                if not meets.any():
-                    continue
-                meets &= (left.scale != 0) & (right.scale != 0)
-                meets &= left.scale * right.low == right.scale * left.low
-                digits[i] = replace(left, scale=np.where(meets, 0, left.scale))
-                digits[j] = replace(right, up=np.where(meets, left.up, right.up))
+    single = [digits[i] for i in parts]
+    scaled = [replace(digit.atoms[0], coef=digit.scale, low=digit.low, up=digit.up) for digit in single]
+    for i, atom in zip(parts, joined_atoms(scaled), strict=True):
+        digits[i] = replace(digits[i], scale=atom.coef, up=atom.up)
     return digits
+
+
+def joined_atoms(atoms: list[Atom]) -> list[Atom]:
+    """The same of the atoms of a sum."""
+    for _ in range(2):
+        for i, _ in enumerate(atoms):
+            for j, _ in enumerate(atoms):
+                left, right = atoms[i], atoms[j]
+                meets = (left.level == right.level) & (left.low == right.up)
+                if i == j or not meets.any():
+                    continue
+                meets &= (left.coef != 0) & (right.coef != 0)
+                meets &= left.coef * right.low == right.coef * left.low
+                atoms[i] = replace(left, coef=np.where(meets, 0, left.coef))
+                atoms[j] = replace(right, up=np.where(meets, left.up, right.up))
+    return atoms

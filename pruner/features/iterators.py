@@ -11,31 +11,23 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-def leaves_gap(scales: Ints, extents: Ints, *, together: bool = False) -> Bools:
+def leaves_gap(scales: Ints, extents: Ints) -> Bools:
     """bool[m], whether terms, `k x m` scales and numbers of values, leave a gap.
 
     The detection takes them from the smallest scale up, each at the scale that the last one ends at, or else,
     of a sum with a term of scale 1, at the closest smaller one, and may find none.
-
-    together: a term may also begin where all that overlap end together.
     """
     rows = np.arange(scales.shape[1])
     open_ = (scales > 0) & (extents > 1)
     unit = np.min(np.where(open_, scales, ENDLESS), axis=0) == 1
-    found = np.zeros(len(rows), dtype=bool)
-    end, tail = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    found, end = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int64)
     for step in range(len(scales)):
         # The smallest first, then the one at the end, or the closest below it.
-        left = np.where(open_, scales, ENDLESS)
-        at = np.argmin(left, axis=0)
+        at = np.argmin(np.where(open_, scales, ENDLESS), axis=0)
         if step:
-            fits = (scales == end) | (together & (scales == end + tail))
-            below = np.where(open_ & (fits | (unit & (scales < end))), scales, -1)
+            below = np.where(open_ & ((scales == end) | (unit & (scales < end))), scales, -1)
             at = np.argmax(below, axis=0)
             found |= open_.any(axis=0) & (below[at, rows] < 0)
-        taken = open_[at, rows]
-        overlap = end - scales[at, rows] if step else tail
-        tail = np.where(taken, np.where(overlap < 0, 0, tail + overlap), tail)
-        end = np.where(taken, scales[at, rows] * extents[at, rows], end)
+        end = np.where(open_[at, rows], scales[at, rows] * extents[at, rows], end)
         open_[at, rows] = False
     return found

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.features.digits import ENDLESS, Atom, Digit, joined, most, split, values
+from pruner.features.digits import ENDLESS, Atom, Digit, joined, joined_atoms, most, split, values
 from pruner.features.iterators import leaves_gap
 from pruner.features.stores import Store
 from pruner.search.nest import Extent, Floor, Linear, Loop, product
@@ -38,8 +38,6 @@ class Simplifier:
         self._heads = self._head_levels()
         self._fetch = next((loop for loop, value in store.values.items() if _is_fetch(value)), None)
         self._length = self._tile = self._endless
-        # Rows of which it is not known how TVM simplifies them; complete once all indices are simplified.
-        self.unsure: Bools = np.zeros(self._m, dtype=bool)
 
     def digits(self, form: Linear, fixed: frozenset[Loop] = frozenset()) -> tuple[list[Digit], Ints]:
         """The sum's digits, and its constant, int64[m]. fixed: loops that stand still, as those around the
@@ -60,11 +58,25 @@ class Simplifier:
             atoms, low, up, const = self._flat(term)
             if self._fetch in ({term} if isinstance(term, Loop) else term.inner.loops()):
                 up = np.where(up >= self._tile, ENDLESS, up)
+                if self._outermost(term):
+                    up = self._endless
                 # A digit past the tile's end is nothing.
                 coefficient = np.where(low >= self._length, 0, coefficient)
             if atoms:
                 found += split(atoms, const, low, up, self._row(coefficient))
         return joined(found), self._row(form.const)
+
+    def dividend(self, term: Floor) -> list[Atom]:
+        """The atoms of the sum that a division divides."""
+        return self._flat(term)[0]
+
+    def _outermost(self, term: Loop | Floor) -> bool:
+        """Whether a term of the fetched loop is the place in the tile's first dimension, of which fusing the
+        tile's loops takes no remainder."""
+        first = self._store.statement.writes[0].index[0]
+        if isinstance(term, Floor) and (term.remainder or term.inner.loops() - term.inner.terms.keys()):
+            return False
+        return self._fetch in first.loops()
 
     def _left(self, term: Floor, still: set[Loop], scale: Ints) -> list[Digit]:
         """What is left of a digit once its value where the buffer begins is taken away: nothing of the digits
@@ -149,6 +161,7 @@ class Simplifier:
                 step = np.where(gone, 0, atom.coef * coefficient)
                 atoms.append(replace(atom, coef=step, low=lower, up=upper))
             const = const + own * coefficient
+        atoms = joined_atoms(atoms)
         if term.remainder:
             return atoms, self._one, divisor, const
         return atoms, divisor, self._endless, const
@@ -215,7 +228,6 @@ class Simplifier:
         self._length = length = self._row(term.divisor)
         once = most(atoms) < length
         inside = once | ~self._slides()
-        self.unsure &= ~once
         self._tile = np.where(inside, length, ENDLESS)
         return atoms, self._one, np.where(inside, ENDLESS, length)
 
@@ -247,11 +259,7 @@ class Simplifier:
                     for term, step in form.terms.items()
                     if term not in others
                 ]
-                scales, extents = (np.stack(rows) for rows in zip(*terms, strict=True))
-                gap = leaves_gap(scales, extents)
-                found |= gap
-                # Where what overlaps ends just where the next begins, TVM finds one or finds none.
-                self.unsure |= gap & ~leaves_gap(scales, extents, together=True)
+                found |= leaves_gap(*(np.stack(rows) for rows in zip(*terms, strict=True)))
         return found
 
     def _tile_part(self, term: Loop | Floor) -> Ints:

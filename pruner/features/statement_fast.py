@@ -47,12 +47,8 @@ class StatementFastFeatures(FeatureExtractor):
     `left_out`.
 
     Candidates that arrays cannot express are read by `statement`, those columns dropped: traces, rows of
-    unsupported sketches, and rows of which the decisions do not tell all numbers (`uncertain`,
-    `Simplifier.unsure`): up to a third of a grouped convolution's on a CPU, a sixth on a GPU. Of a space's
-    rows, `Space.referred` has the keys.
-
-    Known to differ without being noticed: on a GPU up to a third of the candidates of convolutions whose
-    window is narrower than their stride.
+    unsupported sketches, and rows of which the decisions do not tell all numbers (`uncertain`): up to a
+    quarter of a grouped convolution's on a CPU. Of a space's rows, `Space.referred` has the keys.
 
     Args:
         device: its kind tells whether thread bindings are features; the reference looks at its target.
@@ -129,7 +125,6 @@ class StatementFastFeatures(FeatureExtractor):
                     )
                     for touch in store.touches
                 }
-                certain &= ~simplifier.unsure
                 visit = Visit(store, runs(store), reach)
                 trail.add(visit)
                 row = np.empty((nest.rows, len(self.columns)), dtype=np.float32)

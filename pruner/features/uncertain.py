@@ -1,35 +1,43 @@
 """Candidates of which the decisions do not tell all of TVM's numbers.
 
-The stage of a grouped convolution holds the group that a tile reads, `fused % e // d`. Where the fused loop
-does not move it by whole groups, TVM may be unable to tell where the stage begins, and then allocates it for
-all groups. Whether it can is up to its simplifier, so that such candidates are read from their programs.
+The stage of a grouped convolution holds the group that a tile reads, `fused % e * c // d`. TVM pads the
+dividend to whole groups to find out where the stage begins, and what it then has, `(fused % e - fused % 4) //
+4`, it does not know to be `fused % e // 4`: it allocates the stage for all groups that it might be. Whether
+that happens is up to its simplifier, so that such candidates are read from their programs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pruner.features.digits import ENDLESS, turns
+from pruner.features.simplified import Simplifier
 from pruner.features.stores import Lowered, Store
-from pruner.search.nest import Floor
+from pruner.search.nest import Floor, minimum
 
 Bools = NDArray[np.bool_]
 
 
 def uncertain(lowered: Lowered) -> Bools:
-    """bool[m], whether some store writes an intermediate buffer at a division of a loop that is fused with
-    others, stands around the buffer's allocation, and moves the dividend by other steps than the divisor's
-    multiples."""
+    """bool[m], whether some store writes an intermediate buffer at a division `c * digit // d` of a digit of
+    fused loops that stand around the buffer's allocation, where a tile is neither one element nor whole
+    groups (c is not 1 and no multiple of d) and the digit reaches more than one group."""
     found = np.zeros(lowered.stores[0].extents.shape[1], dtype=bool)
     for store in lowered.stores:
-        fused = _fused(store)
         for dimension, term in _divisions(store):
             memory = lowered.memories.get(store.statement.writes[0].buffer)
-            for loop in term.inner.loops() & memory.fixed_in[dimension] if memory else ():
-                whole = np.remainder(term.inner.terms.get(loop, 0), term.divisor) == 0
-                found |= fused[store.loops.index(loop)] & ~np.asarray(whole)
+            fixed = term.inner.loops() & memory.fixed_in[dimension] if memory else set()
+            if not fixed:
+                continue
+            tile = reduce(minimum, term.inner.terms.values())
+            for atom in Simplifier(store).dividend(term):
+                digit = (atom.low > 1) | (atom.up < ENDLESS)
+                crosses = atom.coef * turns(atom) > term.divisor
+                found |= digit & crosses & (atom.coef % term.divisor != 0) & np.not_equal(tile, 1)
     return found
 
 
@@ -39,10 +47,3 @@ def _divisions(store: Store) -> Iterator[tuple[int, Floor]]:
         for term in form.terms:
             if isinstance(term, Floor) and not term.remainder:
                 yield dimension, term
-
-
-def _fused(store: Store) -> Bools:
-    """`depth x m`, whether the loop is fused with one beside it."""
-    fused = store.joined | store.whole
-    fused[:-1] |= store.joined[1:]
-    return fused
