@@ -173,6 +173,27 @@ def grouped(n: int, size: int, kernel: int, groups: int) -> list[te.Tensor]:
     return [a, b, conv]
 
 
+@pytest.mark.parametrize("extractor", [StatementFastFeatures, DataflowFeatures])
+@pytest.mark.parametrize("target", ["llvm", "cuda"])
+def test_an_analysis_is_of_one_shape(target: str, extractor: type[FeatureExtractor]) -> None:
+    """Two tasks of the same sketches and names, extracted in turn and together, give what each gives in a
+    space and an extractor of its own."""
+    funcs = [te.create_prim_func(dilated(2, size, 5, 1, 1)) for size in (37, 41)]
+    tasks = [make_task(func, TARGETS[target], "dilated") for func in funcs]
+    rows = [accepted(task, 6) for task in tasks]
+    alone = [extractor(device=DEVICES[target]).extract(accepted(task, 6)) for task in tasks]
+    made = extractor(device=DEVICES[target])
+    for one, own in zip(rows, alone, strict=True):
+        assert equal_batches(made.extract(one), own)
+    mixed = [candidate for pair in zip(*rows, strict=True) for candidate in pair]
+    together = made.extract(mixed)
+    for i, own in enumerate(alone):
+        assert equal_batches(together.take(np.arange(i, len(mixed), 2)), own)
+    assert not equal_batches(*alone)
+    if extractor is StatementFastFeatures:
+        assert [differing(one, target) for one in rows] == [{}, {}]
+
+
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
 @pytest.mark.parametrize(("batch", "size", "kernel", "groups"), [(7, 19, 3, 4), (7, 17, 5, 6), (1, 17, 3, 8)])
 def test_groups_of_odd_sizes(batch: int, size: int, kernel: int, groups: int, target: str) -> None:
