@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.features.stores import Lowered, Store, Touch
-from pruner.features.touched import Reached, Runs, reached, runs
+from pruner.features.touched import Reached, Runs, at, last, reached, runs
 from pruner.search.nest import Buffer, Loop
 
 Floats = NDArray[np.float64]
@@ -52,6 +53,14 @@ class Visit:
     runs: Runs
     reach: dict[Buffer, tuple[Touch, Reached]]
 
+    @cached_property
+    def bytes(self) -> Floats:
+        """`depth x m`, bytes that the store touches while the loops from a level inwards run."""
+        sizes = np.zeros_like(self.runs.extents)
+        for touch, reach in self.reach.values():
+            sizes += reach.elements[:-1] * touch.buffer.itemsize
+        return sizes
+
 
 class Trail:
     """What the stores visited so far have touched under each loop; a store that comes later finds it."""
@@ -59,25 +68,37 @@ class Trail:
     def __init__(self, m: int) -> None:
         self._m = m
         self._touched: dict[Loop, list[tuple[Touch, Floats]]] = {}
+        self._elements: dict[tuple[Loop, Buffer], list[Floats]] = {}
+        self._bytes: dict[Loop, Floats] = {}
 
     def add(self, visit: Visit) -> None:
         """A store is visited."""
-        for level, loop in enumerate(visit.store.loops):
+        for level, (loop, touched) in enumerate(zip(visit.store.loops, visit.bytes, strict=True)):
+            self._bytes[loop] = self._bytes[loop] + touched if loop in self._bytes else touched
             under = self._touched.setdefault(loop, [])
-            under.extend((touch, reach.elements[level]) for touch, reach in visit.reach.values())
+            for touch, reach in visit.reach.values():
+                under.append((touch, reach.elements[level]))
+                self._elements.setdefault((loop, touch.buffer), []).append(reach.elements[level])
 
     def of(self, loop: Loop, buffer: Buffer) -> list[Floats]:
         """Elements of the buffer by store, float64[m] each."""
-        return [elements for touch, elements in self._touched[loop] if touch.buffer is buffer]
+        return self._elements[loop, buffer]
 
-    def bytes(self, loop: Loop, *, read_only: bool = False, one_each: bool = False) -> Floats:
-        """float64[m], bytes that all stores touch. read_only: of buffers that the store only reads. one_each:
-        one element of each instead."""
+    def bytes(self, loop: Loop) -> Floats:
+        """float64[m], bytes that all stores touch."""
+        return self._bytes[loop]
+
+    def read_bytes(self, loop: Loop) -> Floats:
+        """float64[m], bytes that all stores touch of buffers that they only read."""
         sizes = np.zeros(self._m)
         for touch, elements in self._touched[loop]:
-            if not (read_only and touch.written):
-                sizes = sizes + (1.0 if one_each else elements) * touch.buffer.itemsize
+            if not touch.written:
+                sizes = sizes + elements * touch.buffer.itemsize
         return sizes
+
+    def element_bytes(self, loop: Loop) -> int:
+        """Bytes of one element of each buffer that some store touches, once per store."""
+        return sum([touch.buffer.itemsize for touch, _ in self._touched[loop]])
 
 
 def visits(lowered: Lowered, *, compacted: bool) -> Iterator[Visit]:
@@ -98,34 +119,27 @@ def reuse(visit: Visit, buffer: Buffer, trail: Trail) -> Reuse:
     stores share in which the buffer was touched before. The store itself is in the trail."""
     loops, steps = visit.store.loops, visit.runs
     _, reach = visit.reach[buffer]
-    found = [np.zeros(steps.inner.shape[1]) for _ in range(5)]
-    # Under the loop next inside: of the innermost loop, one element of every buffer.
-    inner = np.sum(
-        [np.full_like(found[0], touch.buffer.itemsize) for touch, _ in visit.reach.values()], axis=0
-    )
-    open_ = np.ones(len(inner), dtype=bool)
-    for level in reversed(range(len(loops))):
-        extent, moves = steps.extents[level], reach.moves[level]
-        here = open_ & steps.present[level]
-        under = trail.bytes(loops[level])
-        still = here & ~moves
-        _put(found, still, (1.0, 0.0, steps.inner[level + 1], inner, extent))
-        before = trail.of(loops[level], buffer)
-        if len(before) > 1:
-            again = here & moves
-            nearest = np.minimum.reduce(before)
-            _put(found, again, (0.0, 1.0, nearest / extent, under / extent, len(before) - 1.0))
-            open_ &= ~again
-        open_ &= ~still
-        inner = np.where(steps.present[level], under, inner)
-        if not open_.any():
-            break
-    return Reuse(*found)
-
-
-def _put(found: list[Floats], where: NDArray[np.bool_], values: Iterable[Floats | float]) -> None:
-    for column, value in zip(found, values, strict=True):
-        np.copyto(column, value, where=where)
+    before = [trail.of(loop, buffer) for loop in loops]
+    shared = np.array([len(stores) > 1 for stores in before], dtype=bool)
+    place = last(steps.present & (~reach.moves | shared[:, None]))
+    rows = np.arange(len(place))
+    in_loop, extent = at(~reach.moves, place), at(steps.extents, place)
+    under = np.empty_like(steps.inner)
+    # Inside the innermost loop it is one element of every buffer.
+    under[-1] = sum([touch.buffer.itemsize for touch, _ in visit.reach.values()])
+    for level, loop in enumerate(loops):
+        under[level] = trail.bytes(loop)
+    iterations = np.where(in_loop, steps.inner[place, rows], 0.0)
+    bytes_ = np.where(in_loop, under[steps.inside[place, rows], rows], 0.0)
+    count = np.where(in_loop, extent, 0.0)
+    in_sequence = at(reach.moves, place)
+    if in_sequence.any():
+        nearest = np.array([np.minimum.reduce(stores) for stores in before])
+        others = np.array([len(stores) - 1.0 for stores in before])
+        np.divide(at(nearest, place), extent, out=iterations, where=in_sequence)
+        np.divide(under[place - 1, rows], extent, out=bytes_, where=in_sequence)
+        np.copyto(count, others[place - 1], where=in_sequence)
+    return Reuse(in_loop.astype(np.float64), in_sequence.astype(np.float64), iterations, bytes_, count)
 
 
 def lines(visit: Visit, buffer: Buffer) -> Lines:
@@ -133,22 +147,16 @@ def lines(visit: Visit, buffer: Buffer) -> Lines:
     touch, reach = visit.reach[buffer]
     size, steps = touch.buffer.itemsize, visit.runs
     times = steps.inner[0]
-    least, still, innermost = np.zeros_like(times), times.copy(), np.zeros_like(times)
-    open_, inside = np.ones((2, len(times)), dtype=bool)
-    for level in reversed(range(len(steps.extents))):
-        here = open_ & reach.moves[level] & steps.present[level]
-        np.copyto(least, reach.strides[level], where=here)
-        np.copyto(still, steps.inner[level + 1], where=here)
-        np.copyto(innermost, reach.strides[level], where=here & inside)
-        open_ &= ~here
-        inside &= ~steps.present[level]
-    together = np.ones_like(times)
-    for width, dim in zip(reach.widths, reach.shape, strict=True):
-        together = np.where(width == dim, dim * size, together)
+    place = last(reach.moves & steps.present)
+    least = at(reach.strides, place)
+    still = steps.inner[place, np.arange(len(place))]
+    # What the innermost dimension that is touched as a whole holds lies together.
+    whole = last(reach.widths == reach.shape)
+    together = np.where(whole > 0, at(reach.shape, whole) * size, 1.0)
     unique = reach.elements[0] * size
     return Lines(
         unique_bytes=unique,
         lines=np.maximum(times / still * np.minimum(1.0, least * size / CACHE_LINE), 1.0),
         unique_lines=np.maximum(unique / np.minimum(CACHE_LINE, together), 1.0),
-        stride=innermost,
+        stride=np.where(place == last(steps.present), least, 0.0),
     )

@@ -31,13 +31,13 @@ def reuse(visit: Visit, buffer: Buffer, trail: Trail) -> Reuse:
         still = here & ~moves
         np.multiply(iterations, extent, out=iterations, where=farther)
         np.copyto(bytes_, trail.bytes(loops[level]), where=farther)
-        np.copyto(bytes_, trail.bytes(loops[level], one_each=True), where=still & ~in_loop & (bytes_ < 0))
+        np.copyto(bytes_, trail.element_bytes(loops[level]), where=still & ~in_loop & (bytes_ < 0))
         np.multiply(count, extent, out=count, where=still)
         in_loop |= still
         before = trail.of(loops[level], buffer)
         if len(before) > 1:
             np.copyto(iterations, np.minimum.reduce(before) / extent, where=here)
-            np.copyto(bytes_, trail.bytes(loops[level], read_only=True) / extent, where=here)
+            np.copyto(bytes_, trail.read_bytes(loops[level]) / extent, where=here)
             np.copyto(count, np.prod(steps.extents[: level + 1], axis=0), where=here)
             in_sequence |= here
             open_ &= ~here

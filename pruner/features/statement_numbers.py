@@ -61,14 +61,6 @@ def threads(store: Store, on_gpu: bool) -> list[Floats]:
     return found
 
 
-def touched_bytes(visit: Visit) -> Floats:
-    """`depth x m`, bytes that the store touches while the loops from a level inwards run."""
-    sizes: Floats = np.sum(
-        [reach.elements[:-1] * touch.buffer.itemsize for touch, reach in visit.reach.values()], axis=0
-    )
-    return sizes
-
-
 def intensities(visit: Visit, operations: int) -> list[Floats]:
     """Operations per byte of the inner loops that hold a tenth, two tenths, … of all operations, between two
     loops on the straight line."""
@@ -79,7 +71,7 @@ def intensities(visit: Visit, operations: int) -> list[Floats]:
     present = visit.runs.present
     # From the innermost loop outwards; a loop that is not there counts as the next one that is.
     work = operations * visit.runs.inner[:-1][::-1]
-    memory = touched_bytes(visit)[::-1].copy()
+    memory = visit.bytes[::-1].copy()
     there = present[::-1]
     work = work.copy()
     for level in reversed(range(depth - 1)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from pruner.search.nest import Extent, Floor, Linear, Loop
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Number = TypeVar("Number", bound=np.generic)
 
 # Stands for the dimension of a loop that moves none.
 STILL = -1
@@ -23,23 +26,38 @@ class Runs:
     """The loops of a store, outside in, fused ones as one: it stands where its outermost part stood.
 
     extents: `depth x m`, 1 where no loop stands. present: `depth x m` bool. inner: `(depth + 1) x m`, the
-    product of the extents from a level inwards; inner[0] is how often the store runs.
+    product of the extents from a level inwards; inner[0] is how often the store runs. inside: `(depth + 1) x
+    m`, the level of the first loop that stands from a level inwards; `depth` where none does.
     """
 
     extents: Floats
     present: Bools
     inner: Floats
+    inside: Ints
 
 
 def runs(store: Store) -> Runs:
     """The loops of a store."""
     extents = store.extents.copy()
-    for level in reversed(range(1, len(extents))):
+    for level in np.flatnonzero(store.joined.any(axis=1))[::-1]:
         extents[level - 1] *= np.where(store.joined[level], extents[level], 1.0)
         extents[level] = np.where(store.joined[level], 1.0, extents[level])
-    inner = np.ones((len(extents) + 1, extents.shape[1]))
+    depth, m = extents.shape
+    inner, inside = np.ones((depth + 1, m)), np.full((depth + 1, m), depth)
     inner[:-1] = np.cumprod(extents[::-1], axis=0)[::-1]
-    return Runs(extents, store.present, inner)
+    inside[:-1] = np.where(store.present, np.arange(depth)[:, None], depth)
+    return Runs(extents, store.present, inner, np.minimum.accumulate(inside[::-1], axis=0)[::-1])
+
+
+def last(marked: Bools) -> Ints:
+    """int64[m], how many rows there are down to the last that is marked; 0 where none is."""
+    return np.asarray(np.max(np.arange(1, len(marked) + 1)[:, None] * marked, axis=0, initial=0))
+
+
+def at(table: NDArray[Number], place: Ints) -> NDArray[Number]:
+    """What the last of the first `place` rows holds, by column; 0 where there is none."""
+    none = np.zeros_like(table, shape=(1, len(place)))
+    return np.concatenate([none, table])[place, np.arange(len(place))]
 
 
 @dataclass(frozen=True, eq=False)
