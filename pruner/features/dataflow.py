@@ -14,6 +14,7 @@ from pruner.features import chunks, released
 from pruner.features.accesses import Lines, Reuse, Trail, Visit, lines, reuse, visits
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.dataflow_columns import EXPLAINED
+from pruner.features.fused import Fused, all_fused
 from pruner.features.lowering import lower
 from pruner.features.movements import Movement, Pattern, find_pattern
 from pruner.features.nests import nests
@@ -79,17 +80,17 @@ class DataflowFeatures(FeatureExtractor):
     def _extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
         n, length = len(candidates), len(self.movements)
         values = np.zeros((n, length, len(self.columns)), dtype=np.float32)
-        for rows, nest in nests(candidates) if n else ():
+        for rows, nest, fused in all_fused(list(nests(candidates)) if n else []):
             pattern = find_pattern(nest)
             if pattern is not None:
-                for row, numbers in self._rows(nest, pattern):
+                for row, numbers in self._rows(nest, pattern, fused):
                     values[rows, self.movements.index(row)] = numbers.T
         offsets = length * np.arange(n + 1, dtype=np.int64)
         return FeatureBatch(values.reshape(n * length, len(self.columns)), offsets, self.name, self.version)
 
-    def _rows(self, nest: Nest, pattern: Pattern) -> Iterator[tuple[str, Floats]]:
+    def _rows(self, nest: Nest, pattern: Pattern, fused: Sequence[Fused]) -> Iterator[tuple[str, Floats]]:
         """The rows that the nest has, by name: `columns x m` numbers."""
-        lowered = self._lower(nest, pattern)
+        lowered = self._lower(nest, pattern, fused)
         trail = Trail(nest.rows)
         for visit in self._visits(lowered):
             own = self._follow(visit, trail)
@@ -97,8 +98,8 @@ class DataflowFeatures(FeatureExtractor):
                 if movement.row in self.movements and _does(visit, movement):
                     yield movement.row, self._numbers(lowered, pattern, visit, movement.buffer, own)
 
-    def _lower(self, nest: Nest, pattern: Pattern) -> Lowered:
-        return lower(nest, pattern.compute)
+    def _lower(self, nest: Nest, pattern: Pattern, fused: Sequence[Fused]) -> Lowered:
+        return lower(nest, pattern.compute, fused)
 
     def _visits(self, lowered: Lowered) -> Iterator[Visit]:
         return visits(lowered, compacted=True)
@@ -164,8 +165,8 @@ class DataflowCodeFeatures(DataflowFeatures):
     )
     rows = len(movements)
 
-    def _lower(self, nest: Nest, pattern: Pattern) -> Lowered:
-        return lower(nest, pattern.compute, fetch_threads_again=True)
+    def _lower(self, nest: Nest, pattern: Pattern, fused: Sequence[Fused]) -> Lowered:
+        return lower(nest, pattern.compute, fused, fetch_threads_again=True)
 
     def _visits(self, lowered: Lowered) -> Iterator[Visit]:
         return visits(lowered, compacted=False)

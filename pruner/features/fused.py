@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,27 +26,39 @@ class Fused:
     found: Rewrite | None = None
 
 
-def fused_loops(nest: Nest, slots: Sequence[int]) -> dict[int, Fused]:
-    """By statement, the loops that TVM fuses."""
-    depths = {slot: len(nest.statements[slot].loops) for slot in slots}
-    if not (np.any(nest.parallel) or np.any(nest.vectorize)):
-        return {slot: Fused(np.zeros((depth, nest.rows), dtype=bool)) for slot, depth in depths.items()}
-    parts = batches([(np.arange(nest.rows), nest)])
-    pieces: dict[int, list[tuple[NDArray[np.int64], Rewrite, NDArray[np.bool_]]]] = {}
-    for batch, found in zip(parts, rewrite(parts), strict=True):
-        for slot in np.unique(batch.slot).tolist():
-            pieces.setdefault(slot, []).append((batch.rows, found, batch.slot == slot))
-    return {slot: _joined(depth, nest.rows, pieces[slot]) for slot, depth in depths.items()}
+def all_fused(
+    groups: Sequence[tuple[NDArray[np.int64], Nest]],
+) -> Iterator[tuple[NDArray[np.int64], Nest, list[Fused]]]:
+    """The groups, as `nests` yields them, each with what TVM fuses of its statements' loops. Statements that
+    look alike are rewritten together, whatever groups they are from."""
+    parts = batches([group for group in groups if _asked(group[1])])
+    rows = 1 + max((int(part.rows.max()) for part in parts), default=-1)
+    slots = 1 + max((int(part.slot.max()) for part in parts), default=-1)
+    numbers = {name: np.zeros((slots, rows), dtype=np.int64) for name in _NUMBERS}
+    whole = np.zeros((slots, rows), dtype=bool)
+    for part, found in zip(parts, rewrite(parts), strict=True):
+        for name, table in numbers.items():
+            table[part.slot, part.rows] = getattr(found, name)
+        whole[part.slot, part.rows] = found.whole
+    for own, nest in groups:
+        fused = []
+        for slot, statement in enumerate(nest.statements):
+            depth = len(statement.loops)
+            if _asked(nest):
+                here = {name: table[slot, own] for name, table in numbers.items()}
+                fused.append(_fused(depth, Rewrite(**here, whole=whole[slot, own])))
+            else:
+                fused.append(Fused(np.zeros((depth, nest.rows), dtype=bool)))
+        yield own, nest, fused
 
 
-def _joined(depth: int, m: int, pieces: Sequence[tuple[NDArray[np.int64], Rewrite, Bools]]) -> Fused:
-    numbers = {name: np.zeros(m, dtype=np.int64) for name in _NUMBERS}
-    whole = np.zeros(m, dtype=bool)
-    for rows, found, here in pieces:
-        for name, column in numbers.items():
-            column[rows[here]] = getattr(found, name)[here]
-        whole[rows[here]] = found.whole[here]
+def _asked(nest: Nest) -> bool:
+    """Whether anything may be fused, as on a CPU."""
+    return bool(np.any(nest.parallel) or np.any(nest.vectorize))
+
+
+def _fused(depth: int, found: Rewrite) -> Fused:
     levels = np.arange(depth)[:, None]
-    parallel = (levels > 0) & (levels < numbers["parallel_loops"])
-    vector = levels > depth - numbers["vector_loops"]
-    return Fused(parallel | vector, Rewrite(**numbers, whole=whole))
+    parallel = (levels > 0) & (levels < found.parallel_loops)
+    vector = levels > depth - found.vector_loops
+    return Fused(parallel | vector, found)

@@ -8,12 +8,12 @@ a reduction out of its loop, and shrinks every intermediate buffer to what is al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from pruner.features.cross_thread import crosses, parts
-from pruner.features.fused import Fused, fused_loops
+from pruner.features.fused import Fused
 from pruner.features.kernel import Kernel, decomposed
 from pruner.features.stores import Lowered, Memory, Store
 from pruner.search.members import Place, accesses, places
@@ -21,23 +21,26 @@ from pruner.search.nest import Buffer, Extent, Loop, Nest, Statement, product
 from pruner.search.scopes import is_thread, shared_by
 
 
-def lower(nest: Nest, statement: Statement, *, fetch_threads_again: bool = False) -> Lowered:
+def lower(
+    nest: Nest, statement: Statement, fused: Sequence[Fused], *, fetch_threads_again: bool = False
+) -> Lowered:
     """Lowers what stands in the same outermost loop as the statement.
 
+    fused: by statement of the nest, the loops that TVM fuses.
     fetch_threads_again: a fetch runs in a second loop over threads inside the first, as the tensor
     expressions of older TVM have it, not over the threads that are there.
     """
     where = places(nest.statements)
     head = where[list(nest.statements).index(statement)].nest
     slots = [slot for slot, place in enumerate(where) if place.nest == head]
-    return _lowered(nest, where, slots, fused_loops(nest, slots), fetch_threads_again=fetch_threads_again)
+    return _lowered(nest, where, slots, fused, fetch_threads_again=fetch_threads_again)
 
 
-def lower_all(nest: Nest) -> list[Lowered]:
+def lower_all(nest: Nest, fused: Sequence[Fused]) -> list[Lowered]:
     """Lowers the whole program: what stands in each of its outermost loops, in program order. Of a reduction
-    across threads, all rows have partial results of a thread, or none (`cross_thread.alike`)."""
+    across threads, all rows have partial results of a thread, or none (`cross_thread.alike`). fused: by
+    statement, the loops that TVM fuses."""
     where = places(nest.statements)
-    fused = fused_loops(nest, range(len(where)))
     heads: dict[int, list[int]] = {}
     for slot, place in enumerate(where):
         heads.setdefault(place.nest, []).append(slot)
@@ -48,7 +51,7 @@ def _lowered(
     nest: Nest,
     where: Sequence[Place],
     slots: Sequence[int],
-    fused: Mapping[int, Fused],
+    fused: Sequence[Fused],
     *,
     fetch_threads_again: bool = False,
     across: bool = False,

@@ -14,6 +14,7 @@ from pruner.features import chunks
 from pruner.features.accesses import Lines, Reuse, Trail, Visit, lines, reuse
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.cross_thread import alike
+from pruner.features.fused import Fused, all_fused
 from pruner.features.lowering import lower_all
 from pruner.features.nests import nests
 from pruner.features.rows import chosen
@@ -81,12 +82,16 @@ class StatementFastFeatures(FeatureExtractor):
         empty = self._batch(np.zeros((0, 0, len(self.columns)), dtype=np.float32))
         parts, order = [empty], [np.zeros(0, dtype=np.int64)]
         told = np.zeros(len(candidates), dtype=bool)
-        for rows, nest in nests(candidates, replayed=False) if len(candidates) else ():
-            for part, same in alike(nest):
-                table, certain = self._table(same)
-                parts.append(self._batch(table[certain]))
-                order.append(rows[part][certain])
-                told[order[-1]] = True
+        groups = [
+            (rows[part], same)
+            for rows, nest in (nests(candidates, replayed=False) if len(candidates) else ())
+            for part, same in alike(nest)
+        ]
+        for rows, nest, fused in all_fused(groups):
+            table, certain = self._table(nest, fused)
+            parts.append(self._batch(table[certain]))
+            order.append(rows[certain])
+            told[order[-1]] = True
         if not told.all():
             order.append(np.flatnonzero(~told))
             parts.append(chunks.in_chunks(self._referred, chosen(candidates, order[-1]), chunks.PROGRAMS))
@@ -106,13 +111,13 @@ class StatementFastFeatures(FeatureExtractor):
         found = self._reference.extract(candidates)
         return FeatureBatch(found.values[:, _KEPT], found.offsets, self.name, self.version)
 
-    def _table(self, nest: Nest) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def _table(self, nest: Nest, fused: Sequence[Fused]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """A row per buffer that is stored to, in the order of the first stores, `m x rows x columns`, and
         bool[m], whether the decisions tell all of it."""
         found: dict[Buffer, NDArray[np.float32]] = {}
         certain = np.ones(nest.rows, dtype=bool)
         trail = Trail(nest.rows)
-        for lowered in lower_all(nest):
+        for lowered in lower_all(nest, fused):
             certain &= ~uncertain(lowered)
             for store in lowered.stores:
                 if store.constant:
