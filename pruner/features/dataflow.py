@@ -18,6 +18,7 @@ from pruner.features.fused import Fused, all_fused
 from pruner.features.lowering import lower
 from pruner.features.movements import Movement, Pattern, find_pattern
 from pruner.features.nests import nests
+from pruner.features.statement_numbers import Number, scaled
 from pruner.features.stores import Lowered
 from pruner.search.candidate import Candidate
 from pruner.search.nest import Buffer, Nest, product
@@ -132,17 +133,20 @@ class DataflowFeatures(FeatureExtractor):
             0.0 if memory is None else np.asarray(product(memory.shape), dtype=float) * buffer.itemsize
         )
         place = _place(lowered, pattern, buffer)
-        rows: tuple[Floats | float, ...] = (
-            _scaled(self._operations(visit)),
-            *(float(place == name) for name in PLACES),
-            *(float((touch.read, touch.written) == way) for way in WAYS),
-            *map(_scaled, sizes),
+        rows: tuple[Number, ...] = (
+            self._operations(visit),
+            *(place == name for name in PLACES),
+            *((touch.read, touch.written) == way for way in WAYS),
+            *sizes,
             *(used.in_loop, used.in_sequence, 1.0 - used.in_loop - used.in_sequence),
-            *map(_scaled, (used.iterations, used.bytes, used.count)),
-            *(_scaled(size / count) for size in sizes),
-            *(_scaled(touched.stride), _scaled(allocated)),
+            *(used.iterations, used.bytes, used.count),
+            *(size / count for size in sizes),
+            *(touched.stride, allocated),
         )
-        return np.stack([np.broadcast_to(row, bytes_.shape) for row in rows])
+        table = np.empty((len(rows), len(count)))
+        for column, number in enumerate(rows):
+            table[column] = number
+        return scaled(table)
 
 
 class DataflowCodeFeatures(DataflowFeatures):
@@ -199,8 +203,3 @@ def _place(lowered: Lowered, pattern: Pattern, buffer: Buffer) -> str:
     if scope == "global" and not on_gpu and memory is not None and memory.home:
         return "local" if buffer is pattern.accumulator else "shared"
     return scope if scope in PLACES else "local"
-
-
-def _scaled(value: Floats | float) -> Floats:
-    """`log2(x + 1)` of what is never negative."""
-    return np.asarray(np.log2(np.add(value, 1.0)))

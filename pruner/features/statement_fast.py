@@ -22,6 +22,7 @@ from pruner.features.simplified import Simplifier
 from pruner.features.statement import StatementFeatures
 from pruner.features.statement_columns import BUFFERS, LEFT_OUT, columns, explained
 from pruner.features.statement_numbers import (
+    Number,
     allocation,
     annotated,
     float_operations,
@@ -114,7 +115,7 @@ class StatementFastFeatures(FeatureExtractor):
     def _table(self, nest: Nest, fused: Sequence[Fused]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """A row per buffer that is stored to, in the order of the first stores, `m x rows x columns`, and
         bool[m], whether the decisions tell all of it."""
-        found: dict[Buffer, NDArray[np.float32]] = {}
+        found: dict[Buffer, Floats] = {}
         certain = np.ones(nest.rows, dtype=bool)
         trail = Trail(nest.rows)
         for lowered in lower_all(nest, fused):
@@ -132,19 +133,19 @@ class StatementFastFeatures(FeatureExtractor):
                 }
                 visit = Visit(store, runs(store), reach)
                 trail.add(visit)
-                row = np.empty((nest.rows, len(self.columns)), dtype=np.float32)
+                row = np.empty((len(self.columns), nest.rows))
                 for column, number in enumerate(self._numbers(nest, lowered, visit, trail)):
-                    row[:, column] = number
-                found[store.statement.writes[0].buffer] = row
+                    row[column] = number
+                found[store.statement.writes[0].buffer] = scaled(row)
         table = np.empty((nest.rows, len(found), len(self.columns)), dtype=np.float32)
         for place, row in enumerate(found.values()):
-            table[:, place] = row
+            table[:, place] = row.T
         return table, certain
 
-    def _numbers(self, nest: Nest, lowered: Lowered, visit: Visit, trail: Trail) -> list[Floats]:
+    def _numbers(self, nest: Nest, lowered: Lowered, visit: Visit, trail: Trail) -> list[Number]:
+        """Those of the columns, before they are scaled."""
         store = visit.store
         times = visit.runs.inner[0]
-        zero = np.zeros_like(times)
         counts = float_operations(store.statement.ops)
         written = store.statement.writes[0].buffer
         memory = lowered.memories.get(written)
@@ -153,10 +154,9 @@ class StatementFastFeatures(FeatureExtractor):
             if memory is None
             else allocation(memory.shape, written.itemsize, memory.outer, times)
         )
-        unrolled = np.where(store.pragma, np.asarray(nest.unroll, dtype=np.float64), 0.0)
         return [
-            *[scaled(count * times) for count in counts],
-            *[zero] * _NONE,
+            *[count * times for count in counts],
+            *[0.0] * _NONE,
             *annotated(visit, store.vector),
             *annotated(visit, np.zeros_like(store.vector)),
             *annotated(visit, store.parallel),
@@ -164,12 +164,12 @@ class StatementFastFeatures(FeatureExtractor):
             *self._buffers(visit, trail),
             *intensities(visit, sum(counts)),
             *alloc,
-            scaled(times),
-            scaled(visit.runs.present.sum(axis=0).astype(np.float64)),
-            scaled(unrolled),
+            times,
+            visit.runs.present.sum(axis=0),
+            np.where(store.pragma, nest.unroll, 0),
         ]
 
-    def _buffers(self, visit: Visit, trail: Trail) -> list[Floats]:
+    def _buffers(self, visit: Visit, trail: Trail) -> list[Number]:
         """The numbers of the store's buffers, those with most lines first, then most bytes, then by name.
 
         Of two of one name, TVM takes first what its hash table has first: nearly always the later one.
@@ -188,11 +188,9 @@ class StatementFastFeatures(FeatureExtractor):
             keys.append(np.stack([touched.lines, bytes_]))
         table, key = np.stack(tables), np.stack(keys)
         order = np.lexsort((-key[:, 1], -key[:, 0]), axis=0)
-        m = len(times)
-        found = np.zeros((BUFFERS, table.shape[1], m))
-        for place in range(min(BUFFERS, len(table))):
-            found[place] = table[order[place], :, np.arange(m)].T
-        return list(found.reshape(-1, m))
+        found = np.zeros((BUFFERS, *table.shape[1:]))
+        found[: len(table)] = np.take_along_axis(table, order[:BUFFERS, None], axis=0)
+        return list(found.reshape(-1, len(times)))
 
 
 # Integer operations of data, and selections by value: of those that are kept, TVM finds none here.
@@ -204,12 +202,15 @@ def _of_buffer(way: tuple[bool, bool], sizes: Sequence[Floats], touched: Lines, 
     """The 18 numbers of one buffer, `18 x m`."""
     # What is not used again counts twice, as in TVM.
     count = np.where(used.count > 0, used.count, 0.5)
-    rows: tuple[Floats | float, ...] = (
-        *(float(way == other) for other in _WAYS),
-        *map(scaled, sizes),
+    rows: tuple[Number, ...] = (
+        *(way == other for other in _WAYS),
+        *sizes,
         *(used.in_loop, used.in_sequence, 1.0 - used.in_loop - used.in_sequence),
-        *map(scaled, (used.iterations, used.bytes, used.count)),
-        *(scaled(size / count) for size in sizes),
-        scaled(touched.stride),
+        *(used.iterations, used.bytes, used.count),
+        *(size / count for size in sizes),
+        touched.stride,
     )
-    return np.stack([np.broadcast_to(row, touched.stride.shape) for row in rows])
+    table = np.empty((len(rows), len(count)))
+    for place, row in enumerate(rows):
+        table[place] = row
+    return table
