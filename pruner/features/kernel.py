@@ -66,8 +66,7 @@ class Kernel:
         if fused.found is not None and fused.found.whole.any():
             lanes = Loop(np.where(fused.found.whole, fused.found.lanes, 1), name="lane")
             own.append((lanes, np.zeros(self._m, dtype=bool)))
-        updates = statement.has_init or bool(statement.reduces)
-        found = self._finished(statement, own, values, _touches(statement, values, updates))
+        found = self._finished(statement, own, values, _touches(statement, values))
         if fused.found is not None:
             _mark(found, fused.found, len(statement.loops))
         elif fetches:
@@ -92,7 +91,7 @@ class Kernel:
         copies = {loop: Loop(loop.extent, loop.kind, loop.name) for loop, _ in own if loop not in outer}
         values |= {loop: Linear({copy: 1}) for loop, copy in copies.items()}
         own = [(copies.get(loop, loop), row) for loop, row in own]
-        touches = [touch for touch in _touches(statement, values, False) if touch.written]
+        touches = _touches(statement, values, initial=True)
         return self._finished(statement, own, values, touches, constant=True)
 
     def _fetch(self, extent: Extent, asked: Extent) -> tuple[list[Loop], Linear]:
@@ -178,8 +177,10 @@ def operations(ops: Mapping[str, int]) -> int:
     return counted + min(1, ops.get("select", 0))
 
 
-def _touches(statement: Statement, values: Mapping[Loop, Linear], updates: bool) -> list[Touch]:
-    """By buffer, in the order of the reads, the written ones last."""
+def _touches(statement: Statement, values: Mapping[Loop, Linear], *, initial: bool = False) -> list[Touch]:
+    """By buffer, in the order of the reads, the written ones last. initial: those of the store of the first
+    value, which reads nothing."""
+    updates = not initial and (statement.has_init or bool(statement.reduces))
     written = [access.buffer for access in statement.writes]
     found: dict[Buffer, list[Access]] = {}
     for read in statement.reads:
@@ -197,6 +198,7 @@ def _touches(statement: Statement, values: Mapping[Loop, Linear], updates: bool)
             read=buffer not in written or updates or buffer in read_back,
         )
         for buffer, touching in found.items()
+        if buffer in written or not initial
     ]
 
 

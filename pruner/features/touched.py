@@ -141,23 +141,20 @@ def _steps(
     Of a fused loop, those of the innermost part that moves that dimension."""
     where = np.full(store.extents.shape, STILL)
     steps = np.zeros(store.extents.shape)
-    for level, loop in enumerate(store.loops):
-        if not moving[level]:
-            continue
-        for n, form in enumerate(index):
-            step = _step(form, loop)
-            if step is None:
-                continue
-            moved = np.broadcast_to(np.not_equal(step.size, 0), where[level].shape)
-            where[level] = np.where(moved, n, where[level])
-            steps[level] = np.where(moved, step.size * pitch[n], steps[level])
-    for level in reversed(range(1, len(store.loops))):
+    for n, form in enumerate(index):
+        inside = form.loops()
+        for level, loop in enumerate(store.loops):
+            step = _step(form, loop) if moving[level] and loop in inside else None
+            if step is not None:
+                moved = np.not_equal(step.size, 0)
+                np.copyto(where[level], n, where=moved)
+                np.copyto(steps[level], step.size * pitch[n], where=moved)
+    for level in np.flatnonzero(store.joined.any(axis=1))[::-1]:
         joined = store.joined[level]
-        if joined.any():
-            inner = joined & (where[level] >= where[level - 1])
-            where[level - 1] = np.where(inner, where[level], where[level - 1])
-            steps[level - 1] = np.where(inner, steps[level], steps[level - 1])
-            where[level] = np.where(joined, STILL, where[level])
+        inner = joined & (where[level] >= where[level - 1])
+        np.copyto(where[level - 1], where[level], where=inner)
+        np.copyto(steps[level - 1], steps[level], where=inner)
+        np.copyto(where[level], STILL, where=joined)
     return where, steps
 
 

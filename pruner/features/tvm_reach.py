@@ -88,17 +88,19 @@ def _strides(digits: Sequence[Digit], depth: int, m: int) -> tuple[Bools, Floats
     it meets at or after the loop's own term, unless it meets a sum first.
     """
     levels = np.arange(depth)[:, None]
-    last, after = _last_factor(digits, m)
     moved = np.zeros((depth, m), dtype=bool)
     largest = np.zeros((depth, m), dtype=np.int64)
     found = np.zeros((depth, m))
-    for digit in digits:
-        size = np.abs(digit.scale)
-        factor = np.where((size >= 2) | (after & (digit.scale == -1)), last, 1)
+    if not digits:
+        return moved, found
+    scales = np.stack([digit.scale for digit in digits])
+    sizes = np.abs(scales)
+    last, after = _last_factor(digits, scales)
+    factors = np.where((sizes >= 2) | (after & (scales == -1)), last, 1)
+    for digit, size, factor in zip(digits, sizes, factors, strict=True):
         if digit.at is not None:
-            better = size > largest[digit.at]
-            found[digit.at] = np.where(better, factor, found[digit.at])
-            largest[digit.at] = np.where(better, size, largest[digit.at])
+            np.copyto(found[digit.at], factor, where=size > largest[digit.at])
+            np.maximum(largest[digit.at], size, out=largest[digit.at])
             moved[digit.at] |= size > 0
             continue
         for atom in digit.atoms:
@@ -116,14 +118,12 @@ def _strides(digits: Sequence[Digit], depth: int, m: int) -> tuple[Bools, Floats
     return moved, found
 
 
-def _last_factor(digits: Sequence[Digit], m: int) -> tuple[Ints, Bools]:
+def _last_factor(digits: Sequence[Digit], scales: Ints) -> tuple[Ints, Bools]:
     """int64[m], the last factor in the expression, and where a term that is taken away has it: those stand
-    last."""
-    last, most = np.full(m, ENDLESS), np.zeros(m, dtype=np.int64)
-    for digit in digits:
-        size = np.abs(digit.scale)
-        np.minimum(last, np.where(size >= 2, size, ENDLESS), out=last)
-        np.maximum(most, np.where(digit.scale <= -2, size, 0), out=most)
+    last. scales: `digits x m`."""
+    sizes = np.abs(scales)
+    last = np.min(np.where(sizes >= 2, sizes, ENDLESS), axis=0)
+    most = np.max(np.where(scales <= -2, sizes, 0), axis=0)
     for digit in digits:
         if len(digit.atoms) > 1:
             inner = _least(digit)
