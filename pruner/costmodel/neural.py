@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pruner.cores import usable_cpus
 from pruner.costmodel.prior import check_prior, prior_scores
-from pruner.costmodel.verifier import TrainingSet, Verifier, check_layout, check_model, layout
+from pruner.costmodel.verifier import TrainingSet, Verifier, check_given, check_layout, check_model, layout
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureBatch
 from pruner.features.symbols import SymbolFeatures
@@ -169,6 +169,7 @@ class NeuralVerifier(Verifier):
 
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
         """Scores; 0 for all until it has been fitted."""
+        check_given(features, self.features)
         n = len(features[self.features[0]])
         if self._network is None or not n:
             return np.zeros(n)

@@ -74,8 +74,20 @@ def check_model(state: Mapping[str, Any], model: str) -> None:
         )
 
 
+def check_given(features: Mapping[str, FeatureBatch], names: Sequence[str]) -> None:
+    """Raises ConfigError unless there is a batch of every name."""
+    if missing := [name for name in names if name not in features]:
+        given = ", ".join(features) or "none"
+        raise ConfigError(
+            f"the verifier sees {', '.join(names)}, and there is no batch of {', '.join(missing)} (given: "
+            f"{given}): give one of each that its `features` names."
+        )
+
+
 def layout(features: Mapping[str, FeatureBatch], names: Sequence[str]) -> list[list[Any]]:
-    """`[name, version, columns]` of the named features: what a state keeps of what its model has seen."""
+    """`[name, version, columns]` of the named features: what a state keeps of what its model has seen. Raises
+    ConfigError when one is not given."""
+    check_given(features, names)
     return [[name, features[name].version, features[name].values.shape[1]] for name in names]
 
 

@@ -10,7 +10,7 @@ import xgboost
 from numpy.typing import NDArray
 
 from pruner.costmodel.prior import check_prior, prior_scores
-from pruner.costmodel.verifier import TrainingSet, Verifier, check_layout, check_model, layout
+from pruner.costmodel.verifier import TrainingSet, Verifier, check_given, check_layout, check_model, layout
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureBatch
 from pruner.features.symbols import SymbolFeatures
@@ -100,6 +100,7 @@ class XGBVerifier(Verifier):
 
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
         """Scores; 0 for all until it has been fitted."""
+        check_given(features, self.features)
         batch = features[self.features[0]]
         if self._booster is None or not len(batch):
             return np.zeros(len(batch))

@@ -14,6 +14,7 @@ from pruner.costmodel import shipped
 from pruner.costmodel.checkpoint import save_checkpoint
 from pruner.costmodel.pretrained import load_verifier
 from pruner.errors import ConfigError
+from tests.costmodel.neural_util import features
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -76,3 +77,14 @@ def test_a_wheel_holds_them(tmp_path):
         assert held == {f"pruner/checkpoints/{name}.safetensors" for name in ("another", *shipped.shipped())}
         content = file.read("pruner/checkpoints/another.safetensors")
     assert content == (source / "checkpoints" / "another.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["pacm-a100", "xgb-a100", "tenset_mlp-a100-f1"])
+def test_a_feature_that_is_not_given_is_named(name):
+    """PaCM reads the draft's seconds among the symbols, besides what its network sees."""
+    verifier, _ = load_verifier(shipped.find_checkpoint(name))
+    found, _ = features(3)
+    for missing in verifier.features:
+        given = {other: found[other] for other in verifier.features if other != missing}
+        with pytest.raises(ConfigError, match=f"no batch of {missing} "):
+            verifier.predict(given)
