@@ -279,9 +279,11 @@ class Simplifier:
         whole = self._store.whole
         lanes = self._store.extents[-1].astype(np.int64)
         chunks = np.where(whole, self._store.extents[0], 1).astype(np.int64)
-        outer = Atom(self._zero, np.where(whole, lanes, 0), chunks, self._one, self._endless)
+        # A loop of one turn stands still.
+        turns = (extent > 1).astype(np.int64)
+        outer = Atom(self._zero, np.where(whole, lanes, 0) * turns, chunks, self._one, self._endless)
         inner_level = np.where(whole, len(loops), level)
-        inner = Atom(inner_level, self._one, np.where(whole, lanes, extent), self._one, self._endless)
+        inner = Atom(inner_level, turns, np.where(whole, lanes, extent), self._one, self._endless)
         low = np.where(whole, low, 1)
         up = np.where(whole & (low * extent != total), low * extent, ENDLESS)
         return [outer, inner], low, up

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pruner.analyzer.device import Device
-from pruner.features import chunks
+from pruner.features import chunks, sketches
 from pruner.features.accesses import Lines, Reuse, Trail, Visit, lines, reuse
 from pruner.features.batch import FeatureBatch, FeatureExtractor
 from pruner.features.cross_thread import alike
@@ -37,6 +37,7 @@ from pruner.features.uncertain import uncertain
 from pruner.search.candidate import Candidate, RowCandidate
 from pruner.search.nest import Buffer, Nest
 from pruner.search.population import Population
+from pruner.search.space import Space
 
 Floats = NDArray[np.float64]
 
@@ -49,8 +50,9 @@ class StatementFastFeatures(FeatureExtractor):
     `left_out`.
 
     Candidates that arrays cannot express are read by `statement`, those columns dropped: traces, rows of
-    unsupported sketches, and rows of which the decisions do not tell all numbers (`uncertain`): up to a
-    quarter of a grouped convolution's on a CPU. Of a space's rows, `Space.referred` has the keys.
+    unsupported sketches and of those on which the two are found to differ (`sketches.agrees`), and rows of
+    which the decisions do not tell all numbers (`uncertain`): up to a quarter of a grouped convolution's on a
+    CPU. Of a space's rows, `Space.referred` has the keys.
 
     Args:
         device: its kind tells whether thread bindings are features; the reference looks at its target.
@@ -80,9 +82,19 @@ class StatementFastFeatures(FeatureExtractor):
         return chunks.in_chunks(self._extract, candidates, chunks.ROWS)
 
     def _extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
-        empty = self._batch(np.zeros((0, 0, len(self.columns)), dtype=np.float32))
-        parts, order = [empty], [np.zeros(0, dtype=np.int64)]
-        told = np.zeros(len(candidates), dtype=bool)
+        trusted = np.flatnonzero(sketches.hold(candidates, self._agrees))
+        told, rows = self.told(chosen(candidates, trusted))
+        parts, order = [told], [trusted[rows]]
+        rest = np.setdiff1d(np.arange(len(candidates)), order[0])
+        if len(rest):
+            order.append(rest)
+            parts.append(chunks.in_chunks(self._referred, chosen(candidates, rest), chunks.PROGRAMS))
+        return FeatureBatch.concat(parts).take(np.argsort(np.concatenate(order)))
+
+    def told(self, candidates: Population | Sequence[Candidate]) -> tuple[FeatureBatch, NDArray[np.int64]]:
+        """What the decisions tell, and the positions of the candidates of which they tell it."""
+        parts = [self._batch(np.zeros((0, 0, len(self.columns)), dtype=np.float32))]
+        order = [np.zeros(0, dtype=np.int64)]
         groups = [
             (rows[part], same)
             for rows, nest in (nests(candidates, replayed=False) if len(candidates) else ())
@@ -92,11 +104,14 @@ class StatementFastFeatures(FeatureExtractor):
             table, certain = self._table(nest, fused)
             parts.append(self._batch(table[certain]))
             order.append(rows[certain])
-            told[order[-1]] = True
-        if not told.all():
-            order.append(np.flatnonzero(~told))
-            parts.append(chunks.in_chunks(self._referred, chosen(candidates, order[-1]), chunks.PROGRAMS))
-        return FeatureBatch.concat(parts).take(np.argsort(np.concatenate(order)))
+        return FeatureBatch.concat(parts), np.concatenate(order)
+
+    def _agrees(self, space: Space, sketch: int) -> bool:
+        """Whether the decisions of a sketch's candidates tell what TVM finds in their programs."""
+        key = (self.name, self._on_gpu, sketch)
+        if key not in space.checked:
+            space.checked[key] = sketches.agrees(space, sketch, self.told, self._of_programs)
+        return space.checked[key]
 
     def _batch(self, table: NDArray[np.float32]) -> FeatureBatch:
         """Of a table `m x rows x columns`."""
@@ -109,6 +124,9 @@ class StatementFastFeatures(FeatureExtractor):
         for candidate in candidates:
             if isinstance(candidate, RowCandidate):
                 candidate.space.referred.add(candidate.key)
+        return self._of_programs(candidates)
+
+    def _of_programs(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
         found = self._reference.extract(candidates)
         return FeatureBatch(found.values[:, _KEPT], found.offsets, self.name, self.version)
 

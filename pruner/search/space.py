@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -35,7 +35,8 @@ class Space:
     """Every schedule MetaSchedule's sketches allow for a task.
 
     Rows of a sketch that arrays cannot express are replayed one by one; `slow_rows` counts them. Keys of rows
-    of which a feature had to be read from the finished program are in `referred`.
+    of which a feature had to be read from the finished program are in `referred`; `checked` holds what was
+    found out, once, about how a feature is read off a sketch's rows.
     """
 
     task: Task
@@ -49,6 +50,7 @@ class Space:
         self.materialiser = materialiser
         self.slow_rows = 0
         self.referred: set[bytes] = set()
+        self.checked: dict[Hashable, bool] = {}
         self._slow_nests: dict[tuple[int, bytes], Nest | None] = {}
         self._analyses: list[SketchAnalysis | None] = []
         self._operators: list[Operators] = []
@@ -121,6 +123,10 @@ class Space:
             decisions[rows, : legal.shape[1]] = legal
             found[rows] = True
         return Population(self, sketch_ids[found], decisions[found])
+
+    def legal_of(self, sketch: int, n: int, rng: np.random.Generator) -> Population:
+        """Up to n random legal rows of one sketch, resolved."""
+        return self._population(sketch, self._sample_legal(sketch, n, rng))
 
     def mutate(self, parents: Population, rng: np.random.Generator) -> Population:
         """One changed decision a row: a factor moved between two tile levels, or a category or location
