@@ -87,7 +87,8 @@ def _hulls(regions: Iterable[Region]) -> tuple[Region, ...]:
 
 
 def reverse_compute_inline(program: Program, block: Block) -> None:
-    """Puts a consumer's work into its one producer. Like TVM, does not look for other consumers."""
+    """Puts a consumer's work into its one producer, whose value stands wherever the consumer reads it. Like
+    TVM, does not look for other consumers."""
     source = producers(program, block)
     if len(source) != 1 or source[0].has_init:
         raise UnsupportedSketch(f"Block {block.name} is not inlined into one producer that copies.")
@@ -112,9 +113,11 @@ def reverse_compute_inline(program: Program, block: Block) -> None:
         for r, times in zip(block.reads, block.loads, strict=True)
         if r.buffer is not target.buffer
     ]
-    reads, loads = _distinct([*zip(producer.reads, producer.loads, strict=True), *outer])
+    copies = sum(t for r, t in zip(block.reads, block.loads, strict=True) if r.buffer is target.buffer)
+    inner = [(r, times * copies) for r, times in zip(producer.reads, producer.loads, strict=True)]
+    reads, loads = _distinct([*inner, *outer])
     regions = [r for r in block.read_regions if r.buffer is not target.buffer]
-    ops = dict(producer.ops)
+    ops = {kind: count * copies for kind, count in producer.ops.items()}
     for kind, count in block.ops.items():
         ops[kind] = ops.get(kind, 0) + count
     merged = replace(
