@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from pruner.testing.suite import equal_batches
 from pruner.workload import Task, load_task, make_task
 from tests.analyzer import gpu_util
 from tests.features.accepted_rows import DEVICES, TARGETS, accepted, sample
+from tests.search.test_analysis import row_argmax, swish
 
 KEPT = [i for i, column in enumerate(columns()) if column not in LEFT_OUT]
 NAMES = ("C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "NRM", "SFM", "T2D", "TBG")
@@ -44,9 +47,12 @@ def differing(rows: Population, target: str) -> dict[int, list[str]]:
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
 @pytest.mark.parametrize("name", NAMES)
 def test_equals_tvms_extractor(name: str, target: str) -> None:
-    found = differing(sample(f"{name}/0", target, 8), target)
+    rows = sample(f"{name}/0", target, 8)
+    found = differing(rows, target)
     # Of buffers of one name and size, TVM's hash table decides which is first.
     assert len(found) <= (name == "DEP"), found
+    assert all(rows.space.checked.values())
+    assert rows.space.checked
 
 
 def test_what_the_decisions_do_not_tell_is_read_from_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,6 +69,45 @@ def test_what_the_decisions_do_not_tell_is_read_from_the_program(monkeypatch: py
     found = differing(rows, "llvm")
     assert found.keys() <= referred
     assert found
+
+
+def rows_of(name: str, target: str, n: int) -> Population:
+    return accepted(make_task(te.create_prim_func(list(PROGRAMS[name]())), TARGETS[target], name), n)
+
+
+def elementwise(entry: Callable[..., object]) -> list[te.Tensor]:
+    """One row of a thousand, from two of them."""
+    a, b = (te.placeholder((1, 1000), name=name) for name in "ab")
+    return [a, b, te.compute((1, 1000), lambda i, j: entry(a, b, i, j), name="c")]
+
+
+PROGRAMS: dict[str, Callable[[], Sequence[te.Tensor]]] = {
+    "argmax": row_argmax,
+    "one_row": lambda: elementwise(lambda a, b, i, j: a[i, j] + b[i, j]),
+    "swish": swish,
+    "integers": lambda: elementwise(lambda a, b, i, j: a[i, j].astype("int32") * 3),
+    "data_as_index": lambda: elementwise(lambda a, b, i, j: a[i, b[i, j].astype("int32")]),
+}
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda"])
+@pytest.mark.parametrize("name", ["one_row", "swish"])
+def test_ends_of_programs(name: str, target: str) -> None:
+    rows = rows_of(name, target, 6)
+    assert differing(rows, target) == {}
+    assert not rows.space.referred
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda"])
+@pytest.mark.parametrize("name", ["argmax", "integers", "data_as_index"])
+def test_sketches_on_which_the_two_differ_are_read_from_programs(name: str, target: str) -> None:
+    """Programs of kinds that arrays have no rules for: TVM's numbers all the same, and counted."""
+    rows = rows_of(name, target, 6)
+    assert differing(rows, target) == {}
+    wrong = {sketch for (_, _, sketch), agrees in rows.space.checked.items() if not agrees}
+    keys = {row.key for row in rows if row.sketch_id in wrong}
+    assert keys
+    assert rows.space.referred == keys
 
 
 def product(n: int) -> Task:

@@ -80,6 +80,15 @@ def scaled(*, twice: bool) -> tuple[te.Tensor, ...]:
     return x, y, te.compute(m.shape, lambda i, j: te.exp(m[i, j]) + m[i, j], name="z")
 
 
+def swish() -> tuple[te.Tensor, ...]:
+    """What a product ends in is read twice."""
+    a, b, bias = (te.placeholder(s, name=n) for s, n in (((48, 40), "a"), ((40, 64), "b"), ((64,), "bias")))
+    k = te.reduce_axis((0, 40), name="k")
+    c = te.compute((48, 64), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    y = te.compute((48, 64), lambda i, j: c[i, j] + bias[j], name="y")
+    return a, b, bias, te.compute((48, 64), lambda i, j: y[i, j] * te.sigmoid(y[i, j]), name="z")
+
+
 def to_scalar() -> tuple[te.Tensor, ...]:
     x, k = te.placeholder((1000,), name="x"), te.reduce_axis((0, 1000), name="k")
     return x, te.compute((), lambda: te.sum(x[k], axis=k), name="s")
@@ -141,6 +150,7 @@ ODD: dict[str, Callable[[], tuple[te.Tensor, ...]]] = {
     "elementwise": lambda: scaled(twice=False),
     "shared_product": lambda: scaled(twice=True),
     "to_scalar": to_scalar,
+    "swish": swish,
     "pooled": pooled,
     "two_outputs": two_outputs,
     "two_convolutions": two_convolutions,
