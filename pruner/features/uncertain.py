@@ -24,8 +24,8 @@ Bools = NDArray[np.bool_]
 
 def uncertain(lowered: Lowered) -> Bools:
     """bool[m], whether some store writes an intermediate buffer at a division `c * digit // d` of a digit of
-    fused loops that stand around the buffer's allocation, where a tile is neither one element nor whole
-    groups (c is not 1 and no multiple of d) and the digit reaches more than one group."""
+    loops that TVM fuses and that stand around the buffer's allocation, where a tile is neither one element
+    nor whole groups (c is not 1 and no multiple of d) and the digit reaches more than one group."""
     found = np.zeros(lowered.stores[0].extents.shape[1], dtype=bool)
     for store in lowered.stores:
         for dimension, term in _divisions(store):
@@ -33,11 +33,12 @@ def uncertain(lowered: Lowered) -> Bools:
             fixed = term.inner.loops() & memory.fixed_in[dimension] if memory else set()
             if not fixed:
                 continue
+            fused = (store.joined | store.whole).any(axis=0)
             tile = reduce(minimum, term.inner.terms.values())
             for atom in Simplifier(store).dividend(term):
                 digit = (atom.low > 1) | (atom.up < ENDLESS)
                 crosses = atom.coef * turns(atom) > term.divisor
-                found |= digit & crosses & (atom.coef % term.divisor != 0) & np.not_equal(tile, 1)
+                found |= fused & digit & crosses & (atom.coef % term.divisor != 0) & np.not_equal(tile, 1)
     return found
 
 
