@@ -26,6 +26,7 @@ from experiments.draft_value_report import picture, text
 from experiments.ratios import Opponent, races
 from experiments.study import Study
 from experiments.summary import against, rows
+from pruner.config import compose, instantiate
 from pruner.errors import ConfigError
 from pruner.files import alone_in
 from pruner.settings import whole
@@ -97,21 +98,39 @@ def _arms(cfg: DictConfig) -> dict[str, dict[int, Arm]]:
         given = ", ".join(map(str, cfg.sizes))
         raise ConfigError(f"base={cfg.base} is none of the sizes: give one of {given}.")
     check_overrides(cfg.overrides, "draft.size", "verifier")
-    return {verifier: {size: _arm(verifier, size) for size in cfg.sizes} for verifier in cfg.verifiers}
+    found: dict[str, dict[int, Arm]] = {}
+    for verifier in cfg.verifiers:
+        name, words = _words(verifier)
+        if name in found:
+            raise ConfigError(f"verifiers hold {name} twice: name each once.")
+        found[name] = {size: _arm(name, words, size, cfg.overrides) for size in cfg.sizes}
+    return found
 
 
-def _arm(verifier: str, size: int) -> Arm:
+def _words(verifier: str) -> tuple[str, list[str]]:
+    """How a verifier is called, and its overrides."""
     try:
         option, *own = shlex.split(verifier)
     except ValueError as error:
         raise ConfigError(f"verifiers={verifier!r} cannot be read: {error}.") from error
-    overrides = (f"verifier={option}", *own, f"draft.size={size}")
+    return shlex.join([option, *own]), [f"verifier={option}", *own]
+
+
+def _arm(verifier: str, words: Sequence[str], size: int, overrides: Sequence[str]) -> Arm:
+    own = (*words, f"draft.size={size}")
     try:
-        check_overrides(overrides)
+        check_overrides(own)
+        tuned = compose(["workload=GMM/0", *overrides, *own])
+        instantiate(tuned.verifier, seed=0)
     except ConfigError as error:
         raise ConfigError(f"verifiers={verifier!r}: {error}") from error
+    if size > tuned.draft.explored:
+        raise ConfigError(
+            f"sizes={size} is more than the {tuned.draft.explored} rows that a draft explores: give at most as "
+            "many, or draft.explored among overrides."
+        )
     # It names a folder, too.
-    return Arm(re.sub(r"[^A-Za-z0-9_.=]+", "-", f"{verifier}-{size}"), overrides)
+    return Arm(re.sub(r"[^A-Za-z0-9_.=]+", "-", f"{verifier}-{size}"), own)
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

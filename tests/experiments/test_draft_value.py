@@ -59,6 +59,9 @@ def test_sizes_of_a_draft_on_a_dummy_device(go, tmp_path):
         ("verifiers=[nobody]", "Unknown verifier 'nobody'"),
         ("verifiers=['xgb verifier.deep=3']", "Unknown setting 'verifier.deep'"),
         ("overrides=['draft.size=3']", "overrides hold draft.size, which the study sets itself"),
+        ("verifiers=['pacm verifier.form=nope']", "verifier.form=nope is not accepted"),
+        ("verifiers=[xgb,'xgb ']", "verifiers hold xgb twice"),
+        ("sizes=[512,100000]", "sizes=100000 is more than the 8000 rows that a draft explores"),
         ("trials=0", "trials=0 is not accepted"),
     ],
 )
