@@ -126,8 +126,8 @@ def _arm(verifier: str, words: Sequence[str], size: int, overrides: Sequence[str
         raise ConfigError(f"verifiers={verifier!r}: {error}") from error
     if size > tuned.draft.explored:
         raise ConfigError(
-            f"sizes={size} is more than the {tuned.draft.explored} rows that a draft explores: give at most as "
-            "many, or draft.explored among overrides."
+            f"sizes={size} is more than the {tuned.draft.explored} rows that a draft explores: give at most "
+            "as many, or draft.explored among overrides."
         )
     # It names a folder, too.
     return Arm(re.sub(r"[^A-Za-z0-9_.=]+", "-", f"{verifier}-{size}"), own)

@@ -25,9 +25,9 @@ _NOTES = f"""\
 Latencies are those of the programs that the runs ended on, timed again in turn, in one process, at the end of
 their block. A ratio is the figure of the base over the size's, above 1 where the size is better: of the
 seconds and of the trials until the latency was first within {NEAR:.0%} of the base's final one, and of the
-final latencies. `never reached in` counts the blocks in which the size never was: it counts its own total there,
-or the base's figure where that is larger. Means over blocks are geometric, with 95 % bootstrap intervals; better
-or worse: the interval excludes 1. A single block has no interval."""
+final latencies. `never reached in` counts the blocks in which the size never was: there it counts its own
+total, or the base's figure where that is larger. Means over blocks are geometric, with 95 % bootstrap
+intervals; better or worse: the interval excludes 1. A single block has no interval."""
 
 
 def text(study: str, document: Mapping[str, Any]) -> str:
@@ -70,7 +70,10 @@ def picture(results: Sequence[Row]) -> Figure:
     workloads = list(dict.fromkeys(row["workload"] for row in results))
     made = empty_figure(3.6 * len(workloads) + 0.8, 6)
     axes = made.subplots(2, len(workloads), squeeze=False, sharex=True)
-    figures = (("latency (us)", lambda r: 1e6 * r["latency_s"]), ("whole run (s)", lambda r: r["seconds"]["total"]))
+    figures = (
+        ("latency (us)", lambda r: 1e6 * r["latency_s"]),
+        ("whole run (s)", lambda r: r["seconds"]["total"]),
+    )
     grouped = _grouped(results)
     verifiers = list(dict.fromkeys(verifier for _, verifier, _ in grouped))
     for column, workload in enumerate(workloads):
