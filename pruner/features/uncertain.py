@@ -9,7 +9,6 @@ that happens is up to its simplifier, so that such candidates are read from thei
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +16,15 @@ from numpy.typing import NDArray
 from pruner.features.digits import ENDLESS, turns
 from pruner.features.simplified import Simplifier
 from pruner.features.stores import Lowered, Store
-from pruner.search.nest import Floor, minimum
+from pruner.search.nest import Floor
 
 Bools = NDArray[np.bool_]
 
 
 def uncertain(lowered: Lowered) -> Bools:
     """bool[m], whether some store writes an intermediate buffer at a division `c * digit // d` of a digit of
-    loops that TVM fuses and that stand around the buffer's allocation, where a tile is neither one element
-    nor whole groups (c is not 1 and no multiple of d) and the digit reaches more than one group."""
+    loops that TVM fuses and that stand around the buffer's allocation, where the digit reaches more than
+    one group in steps that are no whole groups, nor, where it stands alone, single elements."""
     found = np.zeros(lowered.stores[0].extents.shape[1], dtype=bool)
     for store in lowered.stores:
         for dimension, term in _divisions(store):
@@ -34,11 +33,13 @@ def uncertain(lowered: Lowered) -> Bools:
             if not fixed:
                 continue
             fused = (store.joined | store.whole).any(axis=0)
-            tile = reduce(minimum, term.inner.terms.values())
-            for atom in Simplifier(store).dividend(term):
+            atoms = Simplifier(store).dividend(term)
+            several = np.sum([atom.coef != 0 for atom in atoms], axis=0) > 1
+            for atom in atoms:
                 digit = (atom.low > 1) | (atom.up < ENDLESS)
                 crosses = atom.coef * turns(atom) > term.divisor
-                found |= fused & digit & crosses & (atom.coef % term.divisor != 0) & np.not_equal(tile, 1)
+                parts = ((atom.coef != 1) | several) & (atom.coef % term.divisor != 0)
+                found |= fused & digit & crosses & parts
     return found
 
 
