@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pruner.errors import RejectedError
 from pruner.features.batch import FeatureBatch
+from pruner.measure.clock import stage
 from pruner.search.candidate import Candidate, RowCandidate
 from pruner.search.materialise import materialise_many
 from pruner.search.population import Population
@@ -52,7 +53,8 @@ def agrees(
     if not space.supported[sketch]:
         return False
     candidates = list(space.legal_of(sketch, TRIED, np.random.default_rng(0)))
-    made = materialise_many(candidates, verify=False)
+    with stage("materialise"):
+        made = materialise_many(candidates, verify=False)
     candidates = [
         one for one, schedule in zip(candidates, made, strict=True) if not isinstance(schedule, RejectedError)
     ]
@@ -62,7 +64,7 @@ def agrees(
         return False
     theirs = of_programs([candidates[i] for i in positions])
     differ = sum(not _equal(ours, theirs, i) for i in range(len(positions)))
-    return differ <= (len(positions) > _FEW)
+    return len(positions) > 0 and differ <= (len(positions) > _FEW)
 
 
 def _equal(ours: FeatureBatch, theirs: FeatureBatch, i: int) -> bool:
