@@ -163,6 +163,7 @@ def test_ninety_nine_of_a_hundred_candidates_equal_tvms(name: str, target: str) 
         found = differing(rows, target)
         # Of buffers of one name and size, TVM's hash table decides which is first.
         assert len(found) <= (3 if name == "DEP" else 0.01 * len(rows)), found
+        assert all(rows.space.checked.values())
 
 
 def dilated(n: int, size: int, kernel: int, stride: int, dilation: int) -> te.Tensor:
@@ -185,6 +186,7 @@ def test_prime_extents_and_an_odd_batch(stride: int, dilation: int, target: str)
     func = te.create_prim_func(dilated(7, 37, 5, stride, dilation))
     rows = accepted(make_task(func, TARGETS[target], "dilated"), 8)
     assert differing(rows, target) == {}
+    assert not rows.space.referred
 
 
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
@@ -237,6 +239,7 @@ def test_an_analysis_is_of_one_shape(target: str, extractor: type[FeatureExtract
     assert not equal_batches(*alone)
     if extractor is StatementFastFeatures:
         assert [differing(one, target) for one in rows] == [{}, {}]
+        assert not any(one.space.referred for one in rows)
 
 
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
