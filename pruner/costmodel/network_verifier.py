@@ -1,0 +1,306 @@
+"""What all verifiers that are networks share: a subclass names its features and makes its network."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pruner.cores import usable_cpus
+from pruner.costmodel.prior import check_prior, prior_scores
+from pruner.costmodel.verifier import TrainingSet, Verifier, check_given, check_layout, check_model, layout
+from pruner.errors import ConfigError
+from pruner.features.batch import FeatureBatch
+from pruner.features.symbols import SymbolFeatures
+from pruner.settings import positive, whole
+
+try:
+    import torch
+
+    from pruner.costmodel.losses import loss_of
+    from pruner.costmodel.networks import Network
+    from pruner.costmodel.normaliser import Normaliser, check_form
+    from pruner.costmodel.resume import Resume, check_resume
+    from pruner.costmodel.rows import Rows
+    from pruner.costmodel.training import Examples, Progress, Schedule, Trained, train
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ConfigError(
+        "this verifier needs PyTorch, which is not installed: pip install 'pruner-tvm[neural]', or choose "
+        "verifier=xgb."
+    ) from None
+
+# Candidates that are scored at a time: what bounds the memory.
+_BATCH = 1024
+
+
+class NeuralVerifier(Verifier):
+    """A network that learns to rank, by default as TenSet, TLP and Pruner do: LambdaRank and Adam.
+
+    Args:
+        loss: lambda_rank, rank_net, list_net or mse.
+        mixed: a list is a step, whatever the tasks in it, as in the papers' code; else every list is of one
+            task.
+        epochs, visits, rate, anneal: of a fit; see training.Schedule. The papers train for 50 epochs at one
+            rate; `visits` bounds what a fit while tuning takes.
+        fit_seconds: no epoch but the first begins after so many.
+        prior: weight of the draft's predicted seconds that the network corrects; 0 = the network alone.
+        shrink: how much a correction must be worth, see training.Schedule; of no account without a prior.
+        normaliser: `standard` or `maximum`, see normaliser.Normaliser.
+        device: cpu or cuda, where it is trained and asked. threads: of PyTorch meanwhile; on a few hundred
+            records a second one gains little, and costs much where the core is busy.
+        resume: a file that keeps a training's state, from which the same training goes on after a cut.
+        seed: of the first weights and of the order in training.
+    """
+
+    model: ClassVar[str]
+    # The branch that reads its rows as a sequence, of one length for all candidates.
+    sequence: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        *,
+        loss: str = "lambda_rank",
+        mixed: bool = False,
+        epochs: int = 100,
+        visits: int | None = 5_000,
+        rate: float = 7e-4,
+        anneal: bool = True,
+        fit_seconds: float = 600.0,
+        prior: float = 4.0,
+        shrink: float = 0.1,
+        normaliser: str = "standard",
+        device: str = "cpu",
+        threads: int = 1,
+        resume: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        whole(1, **{"verifier.epochs": epochs})
+        _check_threads(threads)
+        if visits is not None:
+            whole(1, **{"verifier.visits": visits})
+        positive(**{"verifier.rate": rate, "verifier.fit_seconds": fit_seconds})
+        check_prior(prior)
+        if not 0 <= shrink < float("inf"):
+            raise ConfigError(f"verifier.shrink={shrink} is not accepted: give a number of at least 0.")
+        check_form(normaliser)
+        if prior and loss in ("mse", "list_net"):
+            raise ConfigError(
+                f"verifier.loss={loss} fits scores to labels, which a prior is no part of: give "
+                "verifier.prior=0, or the loss lambda_rank or rank_net."
+            )
+        self._loss = loss_of(loss)
+        self._schedule = Schedule(
+            epochs=epochs,
+            visits=visits,
+            rate=rate,
+            seconds=fit_seconds,
+            mixed=mixed,
+            anneal=anneal,
+            shrink=shrink if prior else 0.0,
+        )
+        self._settings = {"loss": loss, "mixed": mixed, "prior": prior, "normaliser": normaliser}
+        self._prior = prior
+        self._form = normaliser
+        self._device = _device(device)
+        self._threads = threads
+        self._resume = None if resume is None else Path(resume)
+        if self._resume is not None:
+            check_resume(self._resume)
+        self._seed = seed
+        self._network: Network | None = None
+        self._normalisers: dict[str, Normaliser] = {}
+        # Of the sequence that it was fitted on.
+        self._length: int | None = None
+        # Name, version and width of what it was fitted on.
+        self._seen: list[list[Any]] = []
+        self.features = (*self.branches().values(), *((SymbolFeatures.name,) if prior else ()))
+        self.trained: Trained | None = None
+        self.progress: Progress | None = None
+
+    @abstractmethod
+    def branches(self) -> Mapping[str, str]:
+        """The feature that each branch of the network reads."""
+
+    @abstractmethod
+    def make(self, widths: Mapping[str, int]) -> Network:
+        """A network with new weights for features of so many columns, by branch."""
+
+    @property
+    def fitted(self) -> bool:  # type: ignore[override]  # it has been fitted when it has a network
+        return self._network is not None
+
+    def fit(self, training_set: TrainingSet) -> None:
+        """Learns from new weights. Records without two candidates of one task to tell apart teach nothing and
+        leave it unfitted."""
+        self._network, self._seen, self._length = None, [], None
+        self._normalisers, self.trained = {}, None
+        if not training_set.tells_apart:
+            return
+        seen = {name: training_set.features[name] for name in self.branches().values()}
+        self._normalisers = {name: Normaliser.fitted(self._form, batch) for name, batch in seen.items()}
+        self._length = self._longest(training_set.features)
+        self._seen = layout(training_set.features, self.features)
+        network = self._new(self._seen)
+        examples = Examples(
+            self._rows(training_set.features),
+            torch.from_numpy(training_set.labels.astype(np.float32)).to(self._device),
+            self._expected(training_set.features),
+            training_set.group,
+        )
+        with _threads(self._threads):
+            self.trained = train(
+                network,
+                examples,
+                self._loss,
+                self._schedule,
+                np.random.default_rng(self._seed),
+                progress=self.progress,
+                resume=self._resumed(training_set),
+            )
+        self._network = network
+
+    def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
+        """Scores; 0 for all until it has been fitted."""
+        check_given(features, self.features)
+        n = len(features[self.features[0]])
+        if self._network is None or not n:
+            return np.zeros(n)
+        check_layout(self._seen, features)
+        if (length := self._longest(features)) != self._length:
+            raise ConfigError(
+                f"the verifier was fitted on {self._length} rows of {self.branches()[str(self.sequence)]} a "
+                f"candidate, not on {length}: fit it again, or choose a checkpoint for this kind of device."
+            )
+        rows = self._rows(features)
+        found = []
+        with torch.inference_mode(), _threads(self._threads):
+            for start in range(0, n, _BATCH):
+                part = torch.arange(start, min(start + _BATCH, n), device=self._device)
+                found.append(self._network({branch: own.take(part) for branch, own in rows.items()}))
+            scores = torch.cat(found) + self._expected(features)
+        return scores.double().cpu().numpy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and normalisers as arrays; without them until it has been fitted."""
+        weights = self._network.state_dict() if self._network is not None else {}
+        return {
+            "model": self.model,
+            "features": list(self.features),
+            "settings": dict(self._settings),
+            "seen": self._seen,
+            "length": self._length,
+            "normalisers": {name: dict(vars(own)) for name, own in self._normalisers.items()},
+            "weights": {name: tensor.cpu().numpy() for name, tensor in weights.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        check_model(state, self.model)
+        theirs = list(state["features"]), state["settings"]["prior"]
+        ours = list(self.features), self._prior
+        if theirs != ours:
+            raise ConfigError(
+                f"the checkpoint sees {', '.join(theirs[0])} with prior {theirs[1]}, this verifier "
+                f"{', '.join(ours[0])} with prior {ours[1]}: choose the settings that it was trained "
+                "with, or make it again"
+            )
+        if not state["weights"]:
+            self._network, self._seen, self._length = None, [], None
+            self._normalisers, self.trained = {}, None
+            return
+        seen: list[list[Any]] = [[str(n), int(version), int(width)] for n, version, width in state["seen"]]
+        network = self._new(seen)
+        expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+        given = {name: tuple(np.shape(array)) for name, array in state["weights"].items()}
+        for name in sorted(expected.keys() | given):
+            if expected.get(name) != given.get(name):
+                raise ConfigError(
+                    f"the checkpoint's weights are not those of {self.model}: {name} has the shape "
+                    f"{given.get(name)}, needed is {expected.get(name)}. Choose another checkpoint."
+                )
+        normalisers = {
+            name: Normaliser.loaded(name, state["normalisers"].get(name, {}), width)
+            for name, _, width in seen
+            if name in self.branches().values()
+        }
+        network.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in state["weights"].items()})
+        self._network, self._seen, self._length = network.eval(), seen, state["length"]
+        self._normalisers = normalisers
+
+    def _new(self, seen: Sequence[Sequence[Any]]) -> Network:
+        """A network from the seed for such features; torch's own generator is left as it is."""
+        widths = {name: width for name, _, width in seen}
+        by_branch = {branch: widths[name] for branch, name in self.branches().items()}
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(self._seed % 2**63)
+            return self.make(by_branch).to(self._device)
+
+    def _longest(self, features: Mapping[str, FeatureBatch]) -> int | None:
+        """Rows of the longest sequence; None where no branch reads one."""
+        name = self.branches().get(self.sequence or "")
+        return None if name is None else int(np.diff(features[name].offsets).max(initial=0))
+
+    def _rows(self, features: Mapping[str, FeatureBatch]) -> dict[str, Rows]:
+        return {
+            branch: Rows.of(self._normalisers[name](features[name]), self._device)
+            for branch, name in self.branches().items()
+        }
+
+    def _expected(self, features: Mapping[str, FeatureBatch]) -> torch.Tensor:
+        """float32[n]: the score that the network corrects."""
+        if not self._prior:
+            return torch.zeros(len(features[self.features[0]]), device=self._device)
+        return torch.from_numpy(prior_scores(features, self._prior)).to(self._device)
+
+    def _resumed(self, training_set: TrainingSet) -> Resume | None:
+        if self._resume is None:
+            return None
+        digest = hashlib.blake2b(f"{self.model} {self._settings} {self._schedule} {self._seed}".encode())
+        digest.update(f"{self._seen} {torch.__version__}".encode())
+        for array in (training_set.labels, training_set.group):
+            digest.update(array.tobytes())
+        for name in self.features:
+            batch = training_set.features[name]
+            digest.update(batch.values.tobytes())
+            digest.update(batch.offsets.tobytes())
+        return Resume(self._resume, digest.hexdigest())
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """PyTorch uses so many threads in the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _check_threads(number: int) -> None:
+    """Raises ConfigError for more than there are cores: where the system refuses a thread, PyTorch ends the
+    process."""
+    cores = len(usable_cpus())
+    whole(1, **{"verifier.threads": number})
+    if number > cores:
+        raise ConfigError(
+            f"verifier.threads={number} is not accepted: give at most {cores}, the cores that this process "
+            "may use."
+        )
+
+
+def _device(name: str) -> torch.device:
+    if name not in ("cpu", "cuda"):
+        raise ConfigError(f"verifier.device={name} is not accepted: give cpu or cuda.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(
+            "verifier.device=cuda: PyTorch finds no CUDA device here. Give verifier.device=cpu."
+        )
+    return torch.device(name)
