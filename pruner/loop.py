@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from pruner.interrupt import Stop, stop_on_interrupt
 from pruner.measure.clock import Clock, stage
 from pruner.measure.measurement import MeasureInterrupted, Measurement, Measurer
 from pruner.placement import host_threads
-from pruner.records.database import plain, trace_json, write_database
+from pruner.records.database import plain, write_database
 from pruner.records.journal import (
     Baseline,
     Confirmation,
@@ -29,9 +28,9 @@ from pruner.records.journal import (
     Header,
     Journal,
     Round,
-    Trial,
     check_free,
 )
+from pruner.records.trials import trials_of
 from pruner.records.versions import versions
 from pruner.result import TuneResult
 from pruner.search.candidate import Candidate
@@ -110,7 +109,7 @@ class Run:
                 if reason in _ENDS:
                     self.display.message(_ENDS[reason])
                 correct = self._confirm()
-                self.journal.append(End(self._best_trial(), reason))
+                self.journal.append(End(self.journal.contents.winner(), reason))
             except KeyboardInterrupt as interrupt:
                 if not self.candidates and not isinstance(interrupt, MeasureInterrupted):
                     raise
@@ -118,7 +117,7 @@ class Run:
                     if isinstance(interrupt, MeasureInterrupted):
                         self._record(interrupt.measurements)
                     interrupted = True
-                    self.journal.append(End(self._best_trial(), "interrupted"))
+                    self.journal.append(End(self.journal.contents.winner(), "interrupted"))
             except Exception:
                 with stop.held():
                     self._salvage()
@@ -136,7 +135,7 @@ class Run:
         The error is told by the caller, and one of the disk would only be told twice."""
         if self.candidates:
             with suppress(PrunerError):
-                self.journal.append(End(self._best_trial(), "error"))
+                self.journal.append(End(self.journal.contents.winner(), "error"))
                 self._report(None, interrupted=True)
 
     def _space(self) -> Space:
@@ -254,26 +253,7 @@ class Run:
         predicted: list[float | None] = [None] * len(candidates)
         if not self.measurer.times:
             predicted = compiled.predicted(self.components.draft, candidates)
-        trials = [
-            Trial(
-                trial=i,
-                round=number,
-                key=candidate.key.hex(),
-                trace=trace_json(candidate),
-                latency_s=m.latency_s,
-                spread_s=m.spread_s,
-                build_s=m.build_s,
-                run_s=m.run_s,
-                failure=m.failure,
-                message=m.message,
-                elapsed_s=elapsed,
-                resources=None if m.resources is None else asdict(m.resources),
-                draft_s=draft_s,
-            )
-            for i, (candidate, m, draft_s) in enumerate(
-                zip(candidates, measurements, predicted, strict=True), measured + 1
-            )
-        ]
+        trials = trials_of(candidates, measurements, predicted, number, measured + 1, elapsed)
         seconds = self.clock.seconds()
         self.counts["measured"] = measured + len(trials)
         self.journal.append(*trials, Round(number, measured + len(trials), seconds, dict(self.counts)))
@@ -312,14 +292,6 @@ class Run:
                 self._record_baseline(self.measurer.baseline())
                 return min(stood, key=lambda m: m.latency_s or 0.0).compared or None
         return None
-
-    def _best_trial(self) -> int | None:
-        """The fastest trial that was confirmed, or while none is, the fastest one."""
-        contents = self.journal.contents
-        valid = [t for t in contents.confirmed() if t.latency_s is not None]
-        stood = {c.trial for c in contents.confirmations}
-        pool = [t for t in valid if t.trial in stood] or valid
-        return min(pool, key=lambda t: t.latency_s or 0.0).trial if pool else None
 
     def _report(self, correct: bool | None, interrupted: bool) -> TuneResult:
         contents = self.journal.contents

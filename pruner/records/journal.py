@@ -163,6 +163,13 @@ class Contents:
             return next((trial for trial in valid if trial.trial == self.end.best), None)
         return min(valid, key=lambda trial: trial.latency_s or 0.0, default=None)
 
+    def winner(self) -> int | None:
+        """The number of the fastest trial that was confirmed, or while none is, of the fastest one."""
+        valid = [trial for trial in self.confirmed() if trial.latency_s is not None]
+        stood = {confirmation.trial for confirmation in self.confirmations}
+        pool = [trial for trial in valid if trial.trial in stood] or valid
+        return min(pool, key=lambda trial: trial.latency_s or 0.0).trial if pool else None
+
     def add(self, record: Record) -> None:
         """Files a record under its kind."""
         if isinstance(record, Trial):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from tvm.s_tir.meta_schedule.database import Workload
-from tvm.target import Target
 
 from pruner.errors import PrunerError
 from pruner.records.database import plain
@@ -31,8 +29,6 @@ from tests.records.old_database import (
 )
 
 __all__ = ["flatten"]
-CPU = Target({"kind": "llvm", "num-cores": 2})
-DATA = os.environ.get("PRUNER_DATA", "")
 
 
 def times(value: Any) -> Callable[[Any], None]:
