@@ -44,7 +44,8 @@ class ArmResult:
 class Block:
     """settings: trials and overrides, which all arms share. machine: the fingerprint. traces: of every
     incumbent by its digest. retimed: the incumbents of `timed` arms, timed again in turn; a block is finished
-    when these are all arms asked for."""
+    when these are all arms asked for. best_s: the lowest latency that the workload is known to have, where it
+    was known beforehand. beside: how many studies ran at a time; of several the seconds say nothing."""
 
     workload: str
     seed: int
@@ -55,6 +56,8 @@ class Block:
     retimed: dict[str, Retimed] = field(default_factory=dict)
     timed: list[str] = field(default_factory=list)
     untuned_s: float | None = None
+    best_s: float | None = None
+    beside: int = 1
 
     @property
     def name(self) -> str:

@@ -20,6 +20,7 @@ from experiments import output, settings
 from experiments.arm import Arm, check_overrides
 from experiments.block import Block
 from experiments.draw import curves
+from experiments.retime import on_this_machine
 from experiments.study import Study
 from experiments.summary import assemble
 from experiments.tables import text
@@ -45,7 +46,8 @@ def compare(cfg: DictConfig, words: Sequence[str]) -> None:
     output.say(f"{made['machine']}  {made['commit'] or 'not in a clone'}")
     folder = Path(cfg.blocks or cfg.work_dir)
     settings.make_folder("blocks", folder)
-    study = Study(cfg.trials, tuple(cfg.overrides), folder, made["machine"], output.say)
+    overrides = tuple(cfg.overrides)
+    study = Study(cfg.trials, overrides, folder, made["machine"], output.say, on_this_machine(overrides))
     with alone_in(folder):
         blocks = _blocks(study, chosen, cfg.seed)
     names = {workload: [arm.name for arm in arms] for workload, arms in chosen.items()}

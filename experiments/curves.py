@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pruner.records.journal import Contents
@@ -16,11 +16,13 @@ NEAR = 0.01
 
 @dataclass(frozen=True)
 class Incumbent:
-    """The program an arm held best from this trial on, by its digest; seconds: since the arm's start."""
+    """The program an arm held best from this trial on, by its digest. seconds: since the arm's start. own_s:
+    seconds of a call as the arm measured in that trial, None where nobody kept them."""
 
     trial: int
     seconds: float
     program: str
+    own_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,18 @@ def incumbents(contents: Contents, total_s: float, refused: Container[str] = ())
     found: list[Incumbent] = []
     best = float("inf")
     ended_on = contents.end.best if contents.end else None
-    final: str | None = None
+    final: Incumbent | None = None
     for trial in contents.trials:
         faster = trial.latency_s is not None and trial.latency_s < best
         if not (faster or trial.trial == ended_on) or (program := digest(trial.trace)) in refused:
             continue
         if trial.trial == ended_on:
-            final = program
+            final = Incumbent(len(contents.trials), total_s, program, trial.latency_s)
         if faster and trial.latency_s is not None:
             best = trial.latency_s
-            found.append(Incumbent(trial.trial, trial.elapsed_s, program))
+            found.append(Incumbent(trial.trial, trial.elapsed_s, program, trial.latency_s))
     if found:
-        found.append(Incumbent(len(contents.trials), total_s, final or found[-1].program))
+        found.append(final or replace(found[-1], trial=len(contents.trials), seconds=total_s))
     return found
 
 

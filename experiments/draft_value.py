@@ -24,6 +24,7 @@ from experiments.arm import Arm, check_overrides
 from experiments.block import Block
 from experiments.draft_value_report import picture, text
 from experiments.ratios import Opponent, races
+from experiments.retime import on_this_machine
 from experiments.study import Study
 from experiments.summary import against, rows
 from pruner.config import compose, instantiate
@@ -47,7 +48,8 @@ def study(cfg: DictConfig, words: Sequence[str]) -> None:
     made = output.origin(NAME, words)
     folder = Path(cfg.blocks or cfg.work_dir)
     settings.make_folder("blocks", folder)
-    engine = Study(cfg.trials, tuple(cfg.overrides), folder, made["machine"], output.say)
+    overrides = tuple(cfg.overrides)
+    engine = Study(cfg.trials, overrides, folder, made["machine"], output.say, on_this_machine(overrides))
     flat = [arm for sizes in arms.values() for arm in sizes.values()]
     where = [(workload, seed) for workload in cfg.workload for seed in cfg.seed]
     with alone_in(folder):

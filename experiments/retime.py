@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
+from experiments.arm import Arm, ArmRun, run_arm
 from experiments.block import Retimed
+from experiments.place import Place, Program
 from pruner._tvm import fast_intrinsics
 from pruner.analyzer.device import Device
-from pruner.config import instantiate
+from pruner.config import compose, instantiate
 from pruner.measure.measurement import Measurer
 from pruner.placement import given_device, host_threads, placed
 from pruner.search.candidate import TraceCandidate
 from pruner.workload import Task, load_task
 
 
+def on_this_machine(overrides: Sequence[str]) -> Callable[[str], Place]:
+    """Where workloads are tuned with these overrides of `pruner tune`; what it gives raises what `Bench.of`
+    does."""
+    return lambda workload: Bench.of(compose([f"workload={workload}", *overrides]))
+
+
 @dataclass(frozen=True)
-class Bench:
-    """A workload on the device where it is measured; measure: the settings of the measurer."""
+class Bench(Place):
+    """A workload on the device where it is measured; measure: the settings of the measurer. An arm is a
+    process of its own."""
 
     task: Task
     device: Device
@@ -43,21 +53,22 @@ class Bench:
         """Of TVM's runtime, for every arm alike."""
         return host_threads(self.device)
 
+    def run(self, arm: Arm, overrides: Sequence[str], folder: Path) -> ArmRun:
+        return run_arm(arm, overrides, folder, self.threads)
+
     @contextmanager
     def measuring(self) -> Iterator[Measurer]:
-        """A measurer, open for so long."""
         measurer: Measurer = instantiate(self.measure, task=self.task, threads=self.threads)
         try:
             yield measurer
         finally:
             measurer.close()
 
-    def retime(self, measurer: Measurer, traces: Mapping[str, Sequence[Any]]) -> dict[str, Retimed]:
-        """Times programs, given by name with their whole traces as JSON values, in turn; their outputs are
-        compared with the untuned program's first."""
+    def retime(self, measurer: Measurer, programs: Mapping[str, Program]) -> dict[str, Retimed]:
+        """Times them in turn; their outputs are compared with the untuned program's first."""
         # By name, which is a digest: no arm's programs always follow one another.
-        names = sorted(traces)
-        measured = measurer.confirm([self._candidate(traces[name]) for name in names])
+        names = sorted(programs)
+        measured = measurer.confirm([self._candidate(programs[name].trace) for name in names])
         return {name: Retimed(m.latency_s, m.failure) for name, m in zip(names, measured, strict=True)}
 
     def _candidate(self, trace: Sequence[Any]) -> TraceCandidate:

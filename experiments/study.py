@@ -1,7 +1,7 @@
-"""The engine of studies on real devices: blocks of arms, resumable, every arm's incumbents timed again.
+"""The engine of studies of arms: blocks of them, resumable, every arm's incumbents timed again.
 
-A block is one workload and one seed: all its arms in turn on one machine, each in a fresh process, then the
-programs they held best, all in turn in one process. After every arm the block is saved, so that a study goes
+A block is one workload and one seed: all its arms in turn on one machine, then the programs they held best,
+all in turn in one process. After every arm the block is saved, so that a study goes
 on where it was stopped. A finished block is kept, wherever it was made; a further arm is added to it, and the
 programs of all its arms are timed again then. A block that lacks something and was made on another machine is
 made anew, because what its arms did there cannot be compared with what others do here.
@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.arm import Arm, ArmError, ArmRun, read_run, run_arm
+from experiments.arm import Arm, ArmError, ArmRun, read_run
 from experiments.block import ArmResult, Block
 from experiments.curves import digest, incumbents
 from experiments.output import commit
-from experiments.retime import Bench
-from pruner.config import compose
+from experiments.place import Place, Program
 from pruner.report import latency
 
 
@@ -29,7 +28,8 @@ class Study:
 
     trials: of every arm. overrides: of `pruner tune`, for all arms and the timing at the end of a block.
     folder: of the blocks; the arms' own folders are in `folder/runs`. machine: the fingerprint of where this
-    runs. say: shows a line of progress.
+    runs. say: shows a line of progress. place_of: where a workload is tuned. beside: how many such studies
+    run at a time, whose seconds say nothing where there are several.
     """
 
     trials: int
@@ -37,46 +37,44 @@ class Study:
     folder: Path
     machine: str
     say: Callable[[str], None]
+    place_of: Callable[[str], Place]
+    beside: int = 1
 
     def block(self, workload: str, seed: int, arms: Sequence[Arm]) -> Block:
         """The block with these arms, as far as they succeed: what is missing is made. Arms that failed before
         are tried again. Raises what `check` raises."""
-        block, path = self._stored(workload, seed, arms)
+        place = self.place_of(workload)
+        block, path = self._stored(place, workload, seed, arms)
         if block.finished(arms):
             self.say(f"{workload} seed {seed}  kept")
             return block
         if block.machine != self.machine:
             self.say(f"{workload} seed {seed}  not finished, and begun on another machine: made anew")
-            block = self._fresh(workload, seed)
-        bench = self._bench(workload)
+            block = self._fresh(place, workload, seed)
         missing = [
             arm for arm in arms if arm.name not in block.arms or block.arms[arm.name].error is not None
         ]
         self.say(f"{workload} seed {seed}  to run: {', '.join(arm.name for arm in missing) or 'nothing'}")
         for arm in missing:
-            self._run(block, arm, bench.threads)
+            self._run(block, arm, place)
             block.save(path)
-        self._retime(block, bench)
+        self._retime(block, place)
         block.save(path)
         return block
 
     def check(self, workload: str, seed: int, arms: Sequence[Arm]) -> None:
         """Raises what would stop `block` before it runs anything: a wrong workload, wrong overrides, a folder
         that holds the blocks of another study."""
-        self._bench(workload)
-        self._stored(workload, seed, arms)
+        self._stored(self.place_of(workload), workload, seed, arms)
 
-    def _bench(self, workload: str) -> Bench:
-        """Where the workload is measured."""
-        return Bench.of(compose([f"workload={workload}", *self.overrides]))
-
-    def _fresh(self, workload: str, seed: int) -> Block:
+    def _fresh(self, place: Place, workload: str, seed: int) -> Block:
         """The block before anything is done."""
-        return Block(workload, seed, {"trials": self.trials, "overrides": list(self.overrides)}, self.machine)
+        settings = {"trials": self.trials, "overrides": list(self.overrides), **place.settings}
+        return Block(workload, seed, settings, self.machine, best_s=place.best_s, beside=self.beside)
 
-    def _stored(self, workload: str, seed: int, arms: Sequence[Arm]) -> tuple[Block, Path]:
+    def _stored(self, place: Place, workload: str, seed: int, arms: Sequence[Arm]) -> tuple[Block, Path]:
         """The block as far as it is there, and its file."""
-        fresh = self._fresh(workload, seed)
+        fresh = self._fresh(place, workload, seed)
         path = self.folder / f"{fresh.name}.json"
         if not path.exists():
             return fresh, path
@@ -86,7 +84,7 @@ class Study:
             stored.check_arm(arm, path)
         return stored, path
 
-    def _run(self, block: Block, arm: Arm, threads: int) -> None:
+    def _run(self, block: Block, arm: Arm, place: Place) -> None:
         """Runs an arm and takes what is kept of it into the block."""
         where = f"{block.workload} seed {block.seed}  {arm.name}"
         result = block.arms[arm.name] = ArmResult(arm.described, commit())
@@ -94,15 +92,17 @@ class Study:
             f"workload={block.workload}",
             f"seed={block.seed}",
             f"trials={self.trials}",
+            *place.overrides,
             *self.overrides,
         ]
         try:
-            run = run_arm(arm, overrides, self._runs(block, arm.name), threads)
+            run = place.run(arm, overrides, self._runs(block, arm.name))
         except ArmError as error:
             result.error = str(error)
             self.say(f"{where}  FAILED: {error}")
             return
         result.seconds = run.seconds
+        block.beside = max(block.beside, self.beside)
         self._keep(block, arm.name, run)
         best = run.contents.best()
         found = f"{run.seconds['total']:.1f} s  {result.trials} trials"
@@ -119,19 +119,20 @@ class Study:
         held = {one.program for one in result.held}
         block.traces |= {digest(t.trace): t.trace for t in contents.trials if digest(t.trace) in held}
 
-    def _retime(self, block: Block, bench: Bench) -> None:
+    def _retime(self, block: Block, place: Place) -> None:
         """Times all incumbents in turn. Where one does not count, what its arm held best instead takes its
         place, and all are timed in turn once more."""
         done = [name for name, arm in block.arms.items() if arm.error is None]
         block.retimed = {}
-        with bench.measuring() as measurer:
+        with place.measuring() as measurer:
             while block.programs(done) - set(block.retimed):
                 programs = block.programs(done)
                 self.say(
                     f"{block.workload} seed {block.seed}  timing {len(programs)} programs again, in turn"
                 )
-                block.retimed |= bench.retime(
-                    measurer, {program: block.traces[program] for program in programs}
+                own_s = {one.program: one.own_s for name in done for one in block.arms[name].held}
+                block.retimed |= place.retime(
+                    measurer, {name: Program(block.traces[name], own_s[name]) for name in programs}
                 )
                 for name in done:
                     self._replace_refused(block, name)

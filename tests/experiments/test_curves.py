@@ -55,3 +55,11 @@ def test_reached_is_the_first_point_within_one_percent():
     assert reached(points, 2.97) is None
     assert reached(points, 9.0) == points[0]
     assert reached([], 9.0) is None
+
+
+def test_an_incumbent_keeps_what_the_run_measured_itself():
+    contents = run(TRIALS, best=5).contents
+    own = {trial.trial: trial.latency_s for trial in contents.trials}
+    found = incumbents(contents, 9.0)
+    assert [one.own_s for one in found[:-1]] == [own[one.trial] for one in found[:-1]]
+    assert found[-1].own_s == own[5]  # what it ended on, though its last trial was another

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 
-import experiments.study
-from experiments.arm import Arm
+from experiments.arm import Arm, run_arm
 from experiments.block import Block, Retimed
 from experiments.curves import digest
+from experiments.place import Place
 from experiments.study import Study
 from pruner import child
 from pruner.errors import ConfigError
@@ -34,7 +34,7 @@ AGAIN = {"a": 92, "b": 52, "c": 72, "d": 82, "e": 99, "g": 42}
 
 
 @dataclass
-class Device:
+class Device(Place):
     """Times by name. wrong: programs whose output differs; asked: what was timed, call by call."""
 
     wrong: tuple = ()
@@ -48,22 +48,22 @@ class Device:
     def baseline(self):
         return Measurement(None, 1e-3, 0.0, 0.0, 0.0)
 
-    def retime(self, measurer, traces):
+    def run(self, arm, overrides, folder):
+        return run_arm(arm, overrides, folder, self.threads)
+
+    def retime(self, measurer, programs):
         names = {digest(trace(name)): name for name in AGAIN}
-        assert all(found == trace(names[key]) for key, found in traces.items())
-        self.asked += (sorted(names[key] for key in traces),)
+        assert all(found.trace == trace(names[key]) for key, found in programs.items())
+        self.asked += (sorted(names[key] for key in programs),)
         return {
             key: Retimed(None, "wrong") if names[key] in self.wrong else Retimed(AGAIN[names[key]] * 1e-6)
-            for key in traces
+            for key in programs
         }
 
 
 @pytest.fixture
-def device(monkeypatch):
-    made = Device()
-    monkeypatch.setattr(experiments.study.Bench, "of", lambda cfg: made)
-    monkeypatch.setattr(experiments.study, "compose", lambda overrides: None)
-    return made
+def device():
+    return Device()
 
 
 @pytest.fixture
@@ -85,7 +85,12 @@ def go(tmp_path, device):
             log.unlink(missing_ok=True)
             self.said.clear()
             study = Study(
-                trials, (f"plan={tmp_path / 'plan.json'}",), tmp_path / "blocks", machine, self.said.append
+                trials,
+                (f"plan={tmp_path / 'plan.json'}",),
+                tmp_path / "blocks",
+                machine,
+                self.said.append,
+                lambda workload: device,
             )
             found = study.block("GMM/0", 1, [Arm(name, extra, PROGRAM) for name in names])
             self.lines = log.read_text().splitlines() if log.exists() else []
@@ -220,8 +225,11 @@ import sys
 from pathlib import Path
 from experiments.arm import Arm
 from experiments.study import Study
+from tests.experiments.test_study import Device
 folder = Path(sys.argv[1])
-study = Study(4, (f"plan={folder / 'plan.json'}",), folder / "blocks", "here", print)
+study = Study(
+    4, (f"plan={folder / 'plan.json'}",), folder / "blocks", "here", print, lambda workload: Device()
+)
 study.block("GMM/0", 1, [Arm(name, (), "tests.experiments.fake_arm") for name in ("ours", "theirs")])
 """
 
@@ -229,11 +237,7 @@ study.block("GMM/0", 1, [Arm(name, (), "tests.experiments.fake_arm") for name in
 @pytest.mark.parametrize("machine", ["here", "elsewhere"])
 def test_a_killed_study_goes_on_after_its_last_finished_arm(go, tmp_path, machine):
     (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "theirs": {**PLAN["theirs"], "wait": 600}}))
-    (tmp_path / "script.py").write_text(
-        "import experiments.study\n"
-        "experiments.study.compose = lambda overrides: None\n"
-        "experiments.study.Bench.of = lambda cfg: type('Bench', (), {'threads': 3})\n" + SCRIPT
-    )
+    (tmp_path / "script.py").write_text(SCRIPT)
     study = subprocess.Popen([sys.executable, tmp_path / "script.py", tmp_path], env=child.environment(1))
     log = tmp_path / "ran.txt"
     deadline = time.monotonic() + 120

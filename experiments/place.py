@@ -1,0 +1,46 @@
+"""Where the arms of a study are run, and what the programs that they held best are worth."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from experiments.arm import Arm, ArmRun
+from experiments.block import Retimed
+from pruner.measure.measurement import Measurer
+
+
+@dataclass(frozen=True)
+class Program:
+    """trace: whole, as JSON values. own_s: seconds of a call as an arm that held it measured."""
+
+    trace: Sequence[Any]
+    own_s: float | None
+
+
+class Place(ABC):
+    """A workload on a device, or in records.
+
+    overrides: of `pruner tune`, for all arms. settings: what blocks say of the place; those of other settings
+    are another study's. best_s: the lowest latency there is, where that is known beforehand.
+    """
+
+    overrides: ClassVar[Sequence[str]] = ()
+    settings: ClassVar[Mapping[str, Any]] = {}
+    best_s: float | None = None
+
+    @abstractmethod
+    def run(self, arm: Arm, overrides: Sequence[str], folder: Path) -> ArmRun:
+        """Runs an arm to its end; `folder`, made anew, is its own. Raises ArmError."""
+
+    @abstractmethod
+    def measuring(self) -> AbstractContextManager[Measurer]:
+        """What programs are timed with, open for so long."""
+
+    @abstractmethod
+    def retime(self, measurer: Measurer, programs: Mapping[str, Program]) -> dict[str, Retimed]:
+        """The programs, by name, all by the same measure."""
