@@ -82,7 +82,7 @@ class StatementFastFeatures(FeatureExtractor):
         return chunks.in_chunks(self._extract, candidates, chunks.ROWS)
 
     def _extract(self, candidates: Population | Sequence[Candidate]) -> FeatureBatch:
-        trusted = np.flatnonzero(sketches.hold(candidates, self._agrees))
+        trusted = np.flatnonzero(sketches.trusted(candidates, self._agrees))
         told, rows = self.told(chosen(candidates, trusted))
         parts, order = [told], [trusted[rows]]
         rest = np.setdiff1d(np.arange(len(candidates)), order[0])

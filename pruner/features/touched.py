@@ -15,7 +15,7 @@ from pruner.search.nest import Extent, Floor, Linear, Loop
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-Number = TypeVar("Number", bound=np.generic)
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 # Stands for the dimension of a loop that moves none.
 STILL = -1
@@ -54,7 +54,7 @@ def last(marked: Bools) -> Ints:
     return np.asarray(np.max(np.arange(1, len(marked) + 1)[:, None] * marked, axis=0, initial=0))
 
 
-def at(table: NDArray[Number], place: Ints) -> NDArray[Number]:
+def at(table: NDArray[_Kind], place: Ints) -> NDArray[_Kind]:
     """What the last of the first `place` rows holds, by column; 0 where there is none."""
     none = np.zeros_like(table, shape=(1, len(place)))
     return np.concatenate([none, table])[place, np.arange(len(place))]

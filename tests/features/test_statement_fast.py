@@ -24,7 +24,7 @@ from pruner.testing.suite import equal_batches
 from pruner.workload import Task, load_task, make_task
 from tests.analyzer import gpu_util
 from tests.features.accepted_rows import DEVICES, TARGETS, accepted, sample
-from tests.search.test_analysis import row_argmax, swish
+from tests.search.odd_programs import row_argmax, swish
 
 KEPT = [i for i, column in enumerate(columns()) if column not in LEFT_OUT]
 NAMES = ("C1D", "C2D", "C3D", "CAP", "CBR", "DEP", "DIL", "GMM", "GRP", "NRM", "SFM", "T2D", "TBG")

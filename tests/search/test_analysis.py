@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from nest_util import CUDA, analyses, check, computed, make_sketch, random_rows, workload
+from odd_programs import row_argmax, swish
 from tvm import te, topi
 from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.testing import te_workload
@@ -65,11 +66,6 @@ def sum_of_maxima() -> tuple[te.Tensor, ...]:
     return a, b, te.compute((4,), lambda i: te.sum(te.max(a[i, k], b[i, k]) * 2.0, axis=k), name="c")
 
 
-def row_argmax() -> tuple[te.Tensor, ...]:
-    a = te.placeholder((8, 128), name="a")
-    return a, topi.argmax(a, axis=1)
-
-
 def scaled(*, twice: bool) -> tuple[te.Tensor, ...]:
     """Elementwise only, of prime extents; or a product that two blocks read."""
     x, y = te.placeholder((7, 13, 48), name="x"), te.placeholder((48, 32), name="y")
@@ -78,15 +74,6 @@ def scaled(*, twice: bool) -> tuple[te.Tensor, ...]:
     k = te.reduce_axis((0, 48), name="k")
     m = te.compute((13, 32), lambda i, j: te.sum(x[0, i, k] * y[k, j], axis=k), name="m")
     return x, y, te.compute(m.shape, lambda i, j: te.exp(m[i, j]) + m[i, j], name="z")
-
-
-def swish() -> tuple[te.Tensor, ...]:
-    """What a product ends in is read twice."""
-    a, b, bias = (te.placeholder(s, name=n) for s, n in (((48, 40), "a"), ((40, 64), "b"), ((64,), "bias")))
-    k = te.reduce_axis((0, 40), name="k")
-    c = te.compute((48, 64), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
-    y = te.compute((48, 64), lambda i, j: c[i, j] + bias[j], name="y")
-    return a, b, bias, te.compute((48, 64), lambda i, j: y[i, j] * te.sigmoid(y[i, j]), name="z")
 
 
 def to_scalar() -> tuple[te.Tensor, ...]:
