@@ -46,13 +46,7 @@ class Arm:
     def load(cls, name: str) -> Arm:
         """The arm of experiments/conf/arm/NAME.yaml, or of a file of that form by its path; its settings are
         checked. Raises ConfigError."""
-        path = Path(name) if name.endswith(".yaml") else CONF / "arm" / f"{name}.yaml"
-        known = sorted(file.stem for file in (CONF / "arm").glob("*.yaml"))
-        if not path.is_file():
-            raise ConfigError(
-                f"Unknown arm '{name}'.{did_you_mean(name, known)} Accepted: {', '.join(known)}, or the path "
-                "of a file ARM.yaml with overrides: [key=value, ...] of `pruner tune`."
-            )
+        path = arm_file(name)
         overrides, program = _parts(path)
         if not _importable(program):
             raise ConfigError(f"{path}: there is no module {program}, which is to be the arm's program.")
@@ -66,6 +60,18 @@ class Arm:
     def described(self) -> dict[str, Any]:
         """What makes it this arm."""
         return {"overrides": list(self.overrides), "program": self.program}
+
+
+def arm_file(name: str) -> Path:
+    """The file of an arm by its name or its path. Raises ConfigError when there is none."""
+    path = Path(name) if name.endswith(".yaml") else CONF / "arm" / f"{name}.yaml"
+    known = sorted(file.stem for file in (CONF / "arm").glob("*.yaml"))
+    if not path.is_file():
+        raise ConfigError(
+            f"Unknown arm '{name}'.{did_you_mean(name, known)} Accepted: {', '.join(known)}, or the path "
+            "of a file like those of experiments/conf/arm."
+        )
+    return path
 
 
 def check_overrides(overrides: Sequence[str], *also: str) -> None:
@@ -145,6 +151,8 @@ def _parts(path: Path) -> tuple[list[str], str]:
         overrides, program = found.pop("overrides", []), found.pop("program", TUNE)
     except (OmegaConfBaseException, yaml.YAMLError, AttributeError, TypeError, ValueError, OSError) as error:
         raise ConfigError(f"{path} is no arm ({' '.join(str(error).split())}): {_FORM}.") from error
+    if "changes" in found:
+        raise ConfigError(f"{path.stem} changes a base: it is an arm of `python -m experiments.ablation`.")
     if found:
         raise ConfigError(
             f"{path} holds {', '.join(map(str, found))}: an arm has overrides and program alone."

@@ -11,8 +11,7 @@ from pruner.analyzer.calibrate import cache_folder
 from pruner.analyzer.device import Device
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureExtractor
-from pruner.features.cache import CachedExtractor
-from pruner.features.make import make_extractors
+from pruner.features.make import features_kept_in, make_extractors
 from pruner.records.dataset import Dataset
 
 
@@ -35,9 +34,8 @@ def featured(
     folder = Path(cache or cache_folder().parent / "features")
 
     def extractors(seen: Device) -> dict[str, FeatureExtractor]:
-        made = make_extractors(names, seen) if names else {}
-        # One that does not tell what its numbers depend on cannot be kept.
-        return {n: e if e.inputs is None else CachedExtractor(e, folder) for n, e in made.items()}
+        with features_kept_in(folder):
+            return make_extractors(names, seen) if names else {}
 
     found: list[TaskPrograms] = []
     left_out = []

@@ -1,11 +1,15 @@
-"""One table and one curve of a sweep that `pruner tune -m` or `experiments.cost_model -m` left.
+"""One table and one curve of a sweep that `pruner tune -m` or `experiments.cost_model -m` left; or finished
+studies on one page.
 
-    python -m experiments.report DIR
+    python -m experiments.report DIR...
 
 A row a job: the settings in which the jobs differ, the best latency, seconds by stage. Where they differ in
 one number besides the seed, the curve is the best latency against it; else it is the best latency against
 trials and seconds. Of a folder that `python -m experiments.cost_model --multirun train_fraction=...` left,
 the verifiers' learning curves. Writes report.json, .csv, .md and .png into the folder and prints the table.
+
+Of folders of studies, their tables and pictures, with the paper's figures beside ours: report.md in the first
+folder, or where --page says. An ablation whose jobs ran side by side becomes one table.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from typing import Any
 
 from experiments import learning_curve, output
 from experiments.draw import against, curves
+from experiments.page import page, studies
 from pruner.cli import BAD_INPUT
 from pruner.errors import ConfigError, PrunerError
 from pruner.measure.clock import STAGES
@@ -36,15 +41,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code. Bad input is one message on stderr and 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog="python -m experiments.report", description=__doc__.split("\n")[0])
-    parser.add_argument("folder", metavar="DIR", type=Path, help="the folder of a sweep, with a folder a job")
-    folder = parser.parse_args(words).folder
+    parser.add_argument(
+        "folders",
+        metavar="DIR",
+        type=Path,
+        nargs="+",
+        help="the folder of a sweep, with a folder a job, or of a study",
+    )
+    parser.add_argument("--page", metavar="FILE", type=Path, help="where the page of studies goes")
+    given = parser.parse_args(words)
+    folder = given.folders[0]
     try:
-        print(report(folder, words), flush=True)
+        if len(given.folders) > 1 or given.page or _is_study(folder):
+            print(page(given.folders, given.page or folder / f"{STUDY}.md"), flush=True)
+        else:
+            print(report(folder, words), flush=True)
     except PrunerError as error:
         sys.stderr.write(f"{STUDY}: {error}\n")
         return BAD_INPUT
     print(folder, flush=True)
     return 0
+
+
+def _is_study(folder: Path) -> bool:
+    """Whether it holds a study, and not a sweep from which a table is yet to be made."""
+    return bool(studies(folder)) and not any(folder.glob(f"*/{learning_curve.FILE}"))
 
 
 def report(folder: Path, words: Sequence[str]) -> str:

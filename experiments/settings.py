@@ -3,11 +3,12 @@
 A study is `python -m experiments.STUDY key=value ...`; where its default is a list, so is its setting, and a
 single value stands for a list of one: `workload=[C2D/1,GMM/2] seed=[0,1]`, `workload=GMM/2`. With
 `--multirun` it is a job for every combination of values with commas between them, each in a folder of its
-own.
+own; with `hydra/launcher=joblib` jobs that time nothing run side by side, `hydra.launcher.n_jobs` at a time.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from pruner.cli import BAD_INPUT, INTERRUPTED
 from pruner.config import combinations, did_you_mean, explained, parse
+from pruner.cores import usable_cpus
 from pruner.errors import ConfigError, PrunerError
 from pruner.interrupt import terminated_like_interrupted
 from pruner.stream import LastingStream
@@ -30,6 +32,7 @@ from pruner.stream import LastingStream
 CONF = Path(__file__).parent / "conf"
 
 _MULTIRUN = ("-m", "--multirun")
+_LAUNCHER, _N_JOBS = "hydra/launcher", "hydra.launcher.n_jobs"
 _WORDS = {int: "a whole number", float: "a number", str: "a name", bool: "true or false"}
 
 
@@ -73,9 +76,19 @@ def check_filled(cfg: DictConfig, *keys: str) -> None:
             raise ConfigError(f"{key}=[] is empty: give at least one.")
 
 
-def main(study: str, work: Callable[[DictConfig], None], arguments: Sequence[str] | None = None) -> int:
+def main(
+    study: str,
+    work: Callable[[DictConfig], None],
+    arguments: Sequence[str] | None = None,
+    *,
+    times: Callable[[DictConfig], bool] = lambda cfg: True,
+) -> int:
     """A study's command: composes its settings, does the work, prints the run folder last; returns the exit
-    code. Bad input is one message on stderr and 2. With --multirun the work is done for every job."""
+    code. Bad input is one message on stderr and 2. With --multirun the work is done for every job.
+
+    times: whether a job times anything on this machine, so that no other may run beside it. The work finds in
+    `beside` how many jobs run at a time.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if "--help" in words or "-h" in words:
         sys.stdout.write(usage(study))
@@ -83,14 +96,18 @@ def main(study: str, work: Callable[[DictConfig], None], arguments: Sequence[str
     new: list[Path] = []
     try:
         jobs = [word for word in words if word not in _MULTIRUN]
+        beside, jobs = _launcher(jobs, several=len(jobs) < len(words))
         folder, configs = _jobs(study, jobs, several=len(jobs) < len(words))
+        beside = min(beside, len(configs))
+        if beside > 1 and any(map(times, configs)):
+            raise ConfigError(
+                f"{_LAUNCHER}=joblib: jobs that time programs on this machine cannot run side by side, as "
+                "they would share its cores. Leave it out."
+            )
+        new = [path for path in (*(Path(cfg.work_dir) for cfg in configs), folder) if not path.exists()]
         # A study of an hour does not end because nobody reads on.
         with terminated_like_interrupted(), redirect_stdout(LastingStream(sys.stdout)):
-            for cfg in configs:
-                own = Path(cfg.work_dir)
-                new = [path for path in (own, folder) if not path.exists()]
-                make_folder("work_dir", own)
-                work(cfg)
+            _work(work, configs, beside)
             print(folder, flush=True)
     except (PrunerError, OSError) as error:
         sys.stderr.write(f"{study}: {_said(error)}\n")
@@ -102,6 +119,47 @@ def main(study: str, work: Callable[[DictConfig], None], arguments: Sequence[str
         sys.stderr.write(f"{study}: interrupted\n")
         return INTERRUPTED
     return 0
+
+
+def _work(work: Callable[[DictConfig], None], configs: Sequence[DictConfig], beside: int) -> None:
+    """The work of all jobs, so many at a time."""
+    for cfg in configs:
+        make_folder("work_dir", Path(cfg.work_dir))
+        with open_dict(cfg):
+            cfg.beside = beside
+    if beside == 1:
+        for cfg in configs:
+            work(cfg)
+        return
+    from joblib import Parallel, delayed
+
+    Parallel(n_jobs=beside)(delayed(work)(cfg) for cfg in configs)
+
+
+def _launcher(words: Sequence[str], several: bool) -> tuple[int, list[str]]:
+    """How many jobs run at a time, and the words that do not say so. Raises ConfigError."""
+    said = {
+        key: word.partition("=")[2]
+        for word in words
+        if (key := word.partition("=")[0]) in (_LAUNCHER, _N_JOBS)
+    }
+    others = [word for word in words if word.partition("=")[0] not in said]
+    if not said:
+        return 1, others
+    launcher, given = said.get(_LAUNCHER), said.get(_N_JOBS, "-1")
+    if launcher != "joblib" or not several:
+        raise ConfigError(
+            f"{' '.join(words)}: accepted is {_LAUNCHER}=joblib, with {_N_JOBS}=NUMBER if you like, together "
+            "with --multirun."
+        )
+    if importlib.util.find_spec("joblib") is None:
+        raise ConfigError(f"{_LAUNCHER}=joblib needs joblib: pip install joblib, or leave it out.")
+    cores = len(usable_cpus())
+    if given != "-1" and not (given.isdigit() and 1 <= int(given) <= cores):
+        raise ConfigError(
+            f"{_N_JOBS}={given} is not accepted: give a whole number from 1 to {cores}, or -1 for all."
+        )
+    return cores if given == "-1" else int(given), others
 
 
 def _jobs(study: str, words: Sequence[str], several: bool) -> tuple[Path, list[DictConfig]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 
 from pruner.analyzer.device import Device
 from pruner.errors import ConfigError
 from pruner.features.batch import FeatureExtractor
+from pruner.features.cache import CachedExtractor
 from pruner.features.dataflow import DataflowCodeFeatures, DataflowFeatures
 from pruner.features.primitives import PrimitiveFeatures
 from pruner.features.statement import StatementFeatures
@@ -27,11 +31,29 @@ EXTRACTORS: dict[str, Callable[..., FeatureExtractor]] = {
     SymbolFeatures.name: SymbolFeatures,
 }
 
+_folder: ContextVar[str | os.PathLike[str] | None] = ContextVar("pruner_features", default=None)
+
 
 def make_extractors(names: Sequence[str], device: Device) -> dict[str, FeatureExtractor]:
     """The extractors of these names for the device. Raises ConfigError with the names that are accepted."""
     check_names(names)
-    return {name: _make(name, device) for name in names}
+    made = {name: _make(name, device) for name in names}
+    folder = _folder.get()
+    if folder is None:
+        return made
+    # One that does not tell what its numbers depend on cannot be kept.
+    return {n: one if one.inputs is None else CachedExtractor(one, folder) for n, one in made.items()}
+
+
+@contextmanager
+def features_kept_in(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Extractors that are made in the block keep what they find in the folder, see CachedExtractor: for runs
+    that meet the same candidates again and again."""
+    token = _folder.set(folder)
+    try:
+        yield
+    finally:
+        _folder.reset(token)
 
 
 def check_names(names: object) -> None:

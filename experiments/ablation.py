@@ -1,0 +1,142 @@
+"""What each part of the method is worth: arms that are one base with one part changed (Pruner, table 12).
+
+    python -m experiments.ablation measure=replay data=... device=... [tasks=[7,10]] [seed=[0,1]] ...
+    python -m experiments.ablation measure=local [workload=[C2D/1,GMM/2]] ...
+
+In a replay the arms choose from what others measured and nothing is run; `-m hydra/launcher=joblib` runs such
+studies side by side. On this machine every arm is a process of its own: leave it alone meanwhile.
+experiments/study.py makes blocks, experiments/ablation_rows.py says what is compared.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from experiments import ablation_rows, output, settings
+from experiments.ablation_draw import picture
+from experiments.ablation_report import text
+from experiments.ablation_summary import assemble, speed_ups
+from experiments.arm import Arm, check_overrides
+from experiments.bases import Base
+from experiments.place import Place
+from experiments.replay import Recorded, recorded_places
+from experiments.retime import on_this_machine
+from experiments.study import Study
+from pruner.analyzer.calibrate import cache_folder
+from pruner.errors import ConfigError
+from pruner.files import alone_in
+from pruner.settings import positive, whole
+
+NAME = "ablation"
+REPLAY, LOCAL = "replay", "local"
+_SOURCE = {REPLAY: "a100-f1", LOCAL: "x86-64"}
+_TRIALS = {REPLAY: 50, LOCAL: 100}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; see experiments.settings.main."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return settings.main(
+        NAME, lambda cfg: ablation(cfg, words), words, times=lambda cfg: cfg.measure != REPLAY
+    )
+
+
+def ablation(cfg: DictConfig, words: Sequence[str]) -> None:
+    """Makes the blocks that are missing, and the study's files from all of them. words: the settings as they
+    were given."""
+    base, arms = _arms(cfg)
+    trials = cfg.trials or _TRIALS[cfg.measure]
+    whole(1, trials=trials)
+    made = output.origin(NAME, words)
+    places, left_out = _places(cfg)
+    folder = Path(cfg.blocks or cfg.work_dir)
+    settings.make_folder("blocks", folder)
+    study = Study(
+        trials, tuple(cfg.overrides), folder, made["machine"], output.say, places.__getitem__, cfg.beside
+    )
+    where = [(workload, seed) for seed in cfg.seed for workload in places]
+    with alone_in(folder):
+        for workload, seed in where:
+            study.check(workload, seed, arms)
+        blocks = [study.block(workload, seed, arms) for workload, seed in where]
+    names = [arm.name for arm in arms]
+    looks = [look for look in ablation_rows.LOOKS[cfg.measure] if look <= trials] or [trials]
+    document = {
+        **made,
+        "base": base.name,
+        "base_overrides": list(base.overrides),
+        "source": base.source,
+        "measure": cfg.measure,
+        "trial_s": cfg.trial_s if cfg.measure == REPLAY else None,
+        "trials": trials,
+        "left_out": left_out,
+        "as_recorded": {
+            name: one.as_recorded(trials) for name, one in places.items() if isinstance(one, Recorded)
+        },
+        **assemble(ablation_rows.rows(blocks, names, looks), names, looks),
+        "speed_ups": speed_ups(blocks, names),
+    }
+    output.write(
+        cfg.work_dir,
+        NAME,
+        document=document,
+        rows=[flat(row) for row in document["results"]],
+        text=text(NAME, document),
+        figure=picture(document),
+    )
+
+
+def _arms(cfg: DictConfig) -> tuple[Base, list[Arm]]:
+    """The base and its arms; everything is checked before the first one runs. Raises ConfigError."""
+    if cfg.measure not in (REPLAY, LOCAL):
+        raise ConfigError(f"measure={cfg.measure} is not accepted: give {REPLAY} or {LOCAL}.")
+    settings.check_filled(cfg, "seed", "arms")
+    for seed in cfg.seed:
+        whole(0, seed=seed)
+    whole(1, batch=cfg.batch)
+    positive(trial_s=cfg.trial_s)
+    check_overrides(cfg.overrides)
+    base = Base.load(cfg.base, cfg.source or _SOURCE[cfg.measure])
+    arms = [base.arm(name) for name in cfg.arms]
+    if cfg.measure == LOCAL:
+        arms += [Arm.load(name) for name in cfg.opponents]
+    names = [arm.name for arm in arms]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"{', '.join(twice)} is given twice in arms and opponents. Give each arm once.")
+    return base, arms
+
+
+def _places(cfg: DictConfig) -> tuple[Mapping[str, Place], list[str]]:
+    """By workload or task, where it is tuned; and what takes no part, in words. Raises ConfigError."""
+    if cfg.measure == LOCAL:
+        if given := [key for key in ("data", "tasks", "device", "recorded") if cfg[key]]:
+            raise ConfigError(f"{given[0]}= is of a replay: give measure=replay, or leave it out.")
+        settings.check_filled(cfg, "workload")
+        place_of: Callable[[str], Place] = on_this_machine(cfg.overrides)
+        return {workload: place_of(workload) for workload in cfg.workload}, []
+    if not cfg.data or cfg.device is None:
+        raise ConfigError(
+            "measure=replay needs data= and device=: recorded measurements, as `pruner records` reads them, "
+            "and the device that they are from."
+        )
+    cache = Path(cfg.cache or cache_folder().parent / "features")
+    return recorded_places(cfg, cache)
+
+
+def flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the document with plain values alone."""
+    names = ("workload", "seed", "arm", "score", "latency_s", "best_s", "reached", "trials_to_5pct")
+    plain = {key: row[key] for key in (*names, "seconds_to_5pct", "trials", "commit", "error")}
+    plain |= {f"share_{look}": found for look, found in row["shares"].items()}
+    plain["failed"] = sum(row["failures"].values())
+    return plain | {f"{stage}_s": seconds for stage, seconds in row["seconds"].items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

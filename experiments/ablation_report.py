@@ -1,0 +1,131 @@
+"""The tables of an ablation, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from experiments import paper
+from experiments.ablation_rows import NEAR_BEST
+from experiments.ablation_summary import FULL
+from experiments.intervals import shown, verdict
+from experiments.output import heading, table
+from pruner.measure.clock import STAGES
+
+_NOTES = f"""\
+The score is the mean, over the trials named, of the best known latency over the lowest that the arm had found
+by then. difference: to `{FULL}` in the same block; better or worse means that the interval excludes 0.
+latency: at the end, over that of `{FULL}`. near: within {NEAR_BEST:.0%} of the best known latency; an arm
+that never was counts with all its trials and seconds. Means over blocks with 95 % bootstrap intervals,
+geometric of ratios."""
+_REPLAY = """\
+Replay: nothing was run. The pool of a task is what one tuner recorded, its failures included, so that an arm
+can find nothing that this tuner did not. seconds: those recorded for building and running, and our own
+computing beside them{more}."""
+_LOCAL = """\
+The best known latency of a workload is the lowest of all arms and seeds. Latencies are those of the programs
+the arms held, timed again in turn, in one process, at the end of their block."""
+
+
+def text(study: str, document: Mapping[str, Any]) -> str:
+    """NAME.md from the study's document."""
+    looks = ", ".join(map(str, document["looks"]))
+    lines = [
+        heading(study, document),
+        f"base {document['base']} ({', '.join(document['base_overrides'])}), {document['trials']} trials "
+        f"an arm, score after {looks}; {document['blocks']} blocks: {', '.join(document['workloads'])} with "
+        f"seeds {', '.join(map(str, document['seeds']))}.\n",
+        _arms(document),
+    ]
+    if document["pairs"]:
+        lines += ["", "Differences of scores:\n", _pairs(document)]
+    lines += ["\nSeconds by stage:\n", _stages(document)] if _timed(document) else []
+    lines += ["\nScores by workload, means over seeds:\n", _workloads(document), f"\n{_NOTES}"]
+    if document["measure"] == "replay":
+        known = (
+            f"; {document['trial_s']:g} s a trial where nobody kept the first" if document["trial_s"] else ""
+        )
+        blank = "" if _timed(document) else "; blank, as studies ran beside one another"
+        lines.append("\n" + _REPLAY.format(more=known + blank))
+    else:
+        lines.append("\n" + _LOCAL)
+    if document["left_out"]:
+        lines.append("\nLeft out: " + "; ".join(document["left_out"]) + ".")
+    failed = [row for row in document["results"] if row["error"]]
+    for row in failed:
+        lines.append(f"\n{row['arm']} on {row['workload']} with seed {row['seed']} failed: {row['error']}")
+    return "\n".join(lines)
+
+
+def _timed(document: Mapping[str, Any]) -> bool:
+    return any(found["seconds"]["total"]["mean"] is not None for found in document["arms"].values())
+
+
+def _arms(document: Mapping[str, Any]) -> str:
+    lines = []
+    for arm, found in document["arms"].items():
+        own = arm == FULL
+        speed_up = document["speed_ups"].get(arm)
+        lines.append(
+            [
+                arm,
+                found["blocks"],
+                shown(found["score"], 3),
+                None if own else f"{shown(found['difference'], 3)} {verdict(found['difference'], 0.0)}",
+                None if own else shown(found["latency_ratio"], 3),
+                _paper(arm),
+                shown(found["trials_to_5pct"], 1),
+                shown(found["seconds_to_5pct"], 0),
+                found["unreached"] or "none",
+                *([shown(speed_up) if speed_up else None, _times(arm)] if document["speed_ups"] else []),
+            ]
+        )
+    columns = [
+        "arm",
+        "blocks",
+        "score",
+        "difference",
+        "latency",
+        "in the paper",
+        "trials to near",
+        "seconds",
+        "never near in",
+    ]
+    if document["speed_ups"]:
+        columns += ["times faster than MetaSchedule", "than Ansor in the paper"]
+    return table(columns, lines)
+
+
+def _paper(arm: str) -> str | None:
+    ratio = paper.LATENCY_RATIO.get(arm)
+    return None if ratio is None or arm == FULL else f"{ratio:.3f}"
+
+
+def _times(arm: str) -> str | None:
+    speed_up = paper.SPEED_UP.get(arm)
+    return None if speed_up is None else f"{speed_up:.2f}"
+
+
+def _pairs(document: Mapping[str, Any]) -> str:
+    lines = [
+        [name.replace("-", " less "), f"{shown(found, 3)} {verdict(found, 0.0)}"]
+        for name, found in document["pairs"].items()
+    ]
+    return table(["", "difference"], lines)
+
+
+def _stages(document: Mapping[str, Any]) -> str:
+    stages = (*STAGES, "total")
+    lines = []
+    for arm, found in document["arms"].items():
+        means = [found["seconds"][stage]["mean"] for stage in stages]
+        lines.append([arm, *(None if mean is None else f"{mean:.1f}" for mean in means)])
+    return table(["arm", *stages], lines)
+
+
+def _workloads(document: Mapping[str, Any]) -> str:
+    lines = []
+    for arm in document["arms"]:
+        own = [document["workloads"][workload]["arms"].get(arm) for workload in document["workloads"]]
+        lines.append([arm, *(None if one is None else shown(one, 3) for one in own)])
+    return table(["arm", *document["workloads"]], lines)

@@ -1,0 +1,93 @@
+"""What an ablation's arms are made of: a base, and one change to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from experiments.arm import Arm, arm_file, check_overrides
+from experiments.settings import CONF
+from pruner.config import compose, did_you_mean
+from pruner.costmodel.shipped import find_checkpoint
+from pruner.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Base:
+    """overrides: of `pruner tune`. checkpoint: name or path of the pre-trained model. source: what it comes
+    from, which stands in the names of models of other kinds, too."""
+
+    name: str
+    overrides: tuple[str, ...]
+    checkpoint: str
+    source: str
+
+    @classmethod
+    def load(cls, name: str, source: str) -> Base:
+        """The base of experiments/conf/base/NAME.yaml, or of a file of that form by its path. Raises
+        ConfigError."""
+        path = Path(name) if name.endswith(".yaml") else CONF / "base" / f"{name}.yaml"
+        known = sorted(file.stem for file in (CONF / "base").glob("*.yaml"))
+        if not path.is_file():
+            raise ConfigError(
+                f"base={name}: there is no such base.{did_you_mean(name, known)} Accepted: "
+                f"{', '.join(known)}, or the path of a file with checkpoint: and overrides: as theirs."
+            )
+        found = _read(path, {"checkpoint", "overrides"})
+        checkpoint = str(found["checkpoint"]).format(source=source)
+        base = cls(path.stem, (), checkpoint, source)
+        return cls(path.stem, tuple(base.filled(found["overrides"], path)), checkpoint, source)
+
+    def arm(self, name: str) -> Arm:
+        """The base with the changes of experiments/conf/arm/NAME.yaml, or of a file of that form by its path.
+        Raises ConfigError for one that changes nothing that there is, and when its checkpoint is missing."""
+        path = arm_file(name)
+        overrides = changed(self.overrides, self.filled(_read(path, {"changes"})["changes"], path))
+        try:
+            check_overrides(overrides)
+            checkpoint = compose(["workload=GMM/0", *overrides]).adapt.get("checkpoint")
+            if checkpoint is not None:
+                find_checkpoint(os.path.expandvars(checkpoint))
+        except ConfigError as error:
+            raise ConfigError(f"arms={path.stem}, of base={self.name}: {error}") from error
+        return Arm(path.stem, tuple(overrides))
+
+    def filled(self, words: Any, path: Path) -> list[str]:
+        """The overrides with the checkpoint and its source in place of their names in braces."""
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ConfigError(f"{path}: {words} are no overrides: give [key=value, ...].")
+        found = []
+        for word in words:
+            for name in ("checkpoint", "source"):
+                word = word.replace("{" + name + "}", getattr(self, name))
+            found.append(word)
+        return found
+
+
+def changed(overrides: Sequence[str], changes: Sequence[str]) -> list[str]:
+    """The overrides with the changes in place of those of the same key; a change of a group takes the place
+    of all that is said of it."""
+    kept = list(overrides)
+    for change in changes:
+        key = change.partition("=")[0]
+        kept = [one for one in kept if one.partition("=")[0] != key and not one.startswith(f"{key}.")]
+        kept.append(change)
+    return kept
+
+
+def _read(path: Path, keys: set[str]) -> dict[str, Any]:
+    try:
+        found = OmegaConf.to_container(OmegaConf.load(path))
+    except (OmegaConfBaseException, YAMLError, OSError, UnicodeError) as error:
+        raise ConfigError(f"{path} cannot be read ({' '.join(str(error).split())}).") from error
+    if not isinstance(found, dict) or set(map(str, found)) != keys:
+        given = ", ".join(map(str, found)) if isinstance(found, dict) else "something else"
+        raise ConfigError(f"{path} holds {given or 'nothing'}: {' and '.join(sorted(keys))} are needed.")
+    return {str(key): value for key, value in found.items()}

@@ -1,0 +1,125 @@
+"""Recorded tasks as places of a study: arms tune what others measured, in this process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig
+from pruner.measure.replay import ReplayMeasurer
+from pruner.records.recorded_pool import RecordedPool
+
+from experiments import output
+from experiments.arm import Arm, ArmError, ArmRun, read_run
+from experiments.block import Retimed
+from experiments.place import Place, Program
+from experiments.recorded import Reading, by_task
+from pruner.config import compose
+from pruner.display import Display
+from pruner.errors import ConfigError, PrunerError
+from pruner.features.make import features_kept_in
+from pruner.measure.clock import Clock
+from pruner.measure.measurement import Measurer
+from pruner.records.read import read
+from pruner.tune import run
+
+# Records that a task must have: of fewer, any order of them finds the best soon.
+ENOUGH = 500
+
+
+@dataclass(frozen=True)
+class Recorded(Place):
+    """A task's records. Nothing is built or run, and seconds are the recorded ones and our own computing.
+
+    data: the paths of all records. device: the option of `pruner tune` that they are from. cache: where the
+    features of recorded programs are kept.
+    """
+
+    pool: RecordedPool
+    data: tuple[str, ...]
+    device: str
+    batch: int
+    trial_s: float
+    cache: Path
+
+    @property
+    def overrides(self) -> Sequence[str]:  # type: ignore[override]  # they depend on the records
+        return (
+            "measure=replay",
+            f"measure.trial_s={self.trial_s}",
+            f"device={self.device}",
+            f"batch={self.batch}",
+        )
+
+    @property
+    def settings(self) -> Mapping[str, Any]:  # type: ignore[override]  # as above
+        return {
+            "data": [Path(path).name for path in self.data],
+            "device": self.device,
+            "batch": self.batch,
+            "trial_s": self.trial_s,
+        }
+
+    @cached_property
+    def best_s(self) -> float:  # type: ignore[override]  # as above
+        return float(np.nanmin(self.pool.latency_s))
+
+    def as_recorded(self, trials: int) -> list[list[float]]:
+        """[trial, share] in the order in which the records were made: the best latency over the lowest so
+        far, 0 while there is none."""
+        ordered = self.pool.latency_s[np.argsort(self.pool.order, kind="stable")][:trials]
+        lowest = np.minimum.accumulate(np.nan_to_num(ordered, nan=np.inf))
+        return [[number, self.best_s / one] for number, one in enumerate(lowest.tolist(), 1)]
+
+    def run(self, arm: Arm, overrides: Sequence[str], folder: Path) -> ArmRun:
+        shutil.rmtree(folder, ignore_errors=True)
+        words = [os.path.expandvars(word) for word in (*overrides, *arm.overrides)]
+        try:
+            cfg = compose([*words, f"data={self.data[0]}", f"work_dir={folder}"])
+            with features_kept_in(self.cache):
+                run(cfg, Clock(), pool=self.pool, display=Display(), picture=False)
+        except PrunerError as error:
+            raise ArmError(str(error)) from error
+        return read_run(folder)
+
+    @contextmanager
+    def measuring(self) -> Iterator[Measurer]:
+        yield ReplayMeasurer(pool=self.pool, trial_s=self.trial_s)
+
+    def retime(self, measurer: Measurer, programs: Mapping[str, Program]) -> dict[str, Retimed]:
+        """What was recorded, which is what every arm has measured."""
+        return {name: Retimed(program.own_s) for name, program in programs.items()}
+
+
+def recorded_places(cfg: DictConfig, cache: Path) -> tuple[dict[str, Recorded], list[str]]:
+    """The tasks that a study replays, and what of the data takes no part, in words. Raises ConfigError for a
+    task that has too few records, and when none has enough."""
+    paths = tuple(os.path.expandvars(path) for path in cfg.data)
+    dataset, report = read(paths, progress=Reading(output.say))
+    output.say(report.summary())
+    places: dict[str, Recorded] = {}
+    left_out = []
+    for records in by_task(dataset, cfg.recorded, cfg.tasks):
+        name, valid = records.tasks[0].id, int((records.failure == "").sum())
+        reason = f"{len(records)} records"
+        if len(records) >= ENOUGH and valid:
+            pool = RecordedPool(records)
+            if len(pool) >= ENOUGH:
+                places[name] = Recorded(pool, paths, cfg.device, cfg.batch, cfg.trial_s, cache)
+                continue
+            reason = f"{len(pool)} distinct programs"
+        elif not valid:
+            reason = "no valid record"
+        if cfg.tasks:
+            raise ConfigError(f"tasks={name} has {reason}: a replay needs {ENOUGH} programs. Leave it out.")
+        left_out.append(f"{name} ({reason})")
+    if not places:
+        raise ConfigError(f"no task has {ENOUGH} recorded programs: {', '.join(left_out) or 'no records'}.")
+    return places, left_out
