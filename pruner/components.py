@@ -47,10 +47,15 @@ class Components:
                 f"measure is {measurer!r}, a {type(measurer).__name__}: give an instance of "
                 f"{Measurer.__module__}.{Measurer.__name__}."
             )
-        if measurer.times or isinstance(self.adapt, Frozen):
+        if measurer.times or not self.adapt.learns:
             return self, []
-        note = "nothing is timed, so nothing is learnt: adapt=frozen, and the draft's order is the verifier's"
-        return replace(self, adapt=Frozen()), [note]
+        checkpoint = self.adapt.checkpoint
+        note = "nothing is timed, so nothing is learnt: adapt=frozen"
+        if checkpoint is not None:
+            note += f" adapt.checkpoint={checkpoint}"
+        elif not self.verifier.fitted:
+            note += ", and the draft's order is the verifier's"
+        return replace(self, adapt=Frozen(checkpoint=checkpoint)), [note]
 
 
 @dataclass(frozen=True)

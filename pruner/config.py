@@ -87,8 +87,8 @@ def compose_sweep(overrides: Sequence[str], config_dir: str | None = None) -> li
 def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
     """The component that a group describes: its `_target_`, called with its settings and `runtime`.
 
-    By family, `runtime` is: draft `device`; verifier `seed`; measure `task` and `threads`; else none. What a
-    class of the user's own does not take is left out.
+    By family, `runtime` is: draft `device`; verifier and adapt `seed`; measure `task` and `threads`; else
+    none. What a class of the user's own does not take is left out.
     Hydra would take dataclasses among the arguments for configs, so they are passed after it is done.
 
     Raises ConfigError when the class cannot be imported or does not take the settings.

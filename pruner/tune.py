@@ -109,7 +109,7 @@ def run(cfg: DictConfig, clock: Clock) -> TuneResult:
         instantiate(cfg.draft, device=device),
         instantiate(cfg.verifier, seed=cfg.seed),
         instantiate(cfg.search),
-        instantiate(cfg.adapt),
+        instantiate(cfg.adapt, seed=cfg.seed),
     )
     made = instantiate(cfg.measure, task=task, threads=threads)
     components, more = components.suited_to(made)

@@ -70,7 +70,7 @@ def test_every_option_composes(group, option):
         (group, option)
         for group, options in groups().items()
         for option in options
-        if group not in ("device", PRESETS) and option not in ("custom", "pacm_paper")
+        if group not in ("device", PRESETS) and option not in ("custom", "pacm_paper", "momentum_paper")
     ],
 )
 def test_every_option_is_a_class_and_repeats_its_defaults(group, option):

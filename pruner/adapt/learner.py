@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
-from pruner.adapt.rule import AdaptationRule, Frozen
+from pruner.adapt.rule import AdaptationRule
 from pruner.costmodel.guard import GuardedVerifier, described
 from pruner.costmodel.history import History
 from pruner.costmodel.verifier import Verifier
+from pruner.errors import ConfigError
+from pruner.faults import faults_told
 from pruner.features.make import make_extractors
 from pruner.measure.clock import stage
 
@@ -21,16 +23,18 @@ if TYPE_CHECKING:
 class Learner:
     """A verifier, the rule that adapts it, and what was measured so far; a task is a group.
 
-    `verifier` is what a search is given: the real one, guarded. say: takes a note for the user.
+    `verifier` is what a search is given: what the rule has prepared, guarded. say: takes a note for the user.
+
+    Raises ConfigError when the rule refuses the verifier.
     """
 
     def __init__(
         self, verifier: Verifier, rule: AdaptationRule, device: Device, say: Callable[[str], None]
     ) -> None:
-        self.verifier = GuardedVerifier(verifier, say)
-        self._adapted = verifier
+        self._adapted = _prepared(rule, verifier)
+        self.verifier = GuardedVerifier(self._adapted, say)
         self._rule = rule
-        self._history = History(make_extractors(verifier.features, device))
+        self._history = History(make_extractors(self._adapted.features, device))
         self._tasks = count()
 
     def new_task(self) -> int:
@@ -38,7 +42,10 @@ class Learner:
         return next(self._tasks)
 
     def observe(self, measurements: Sequence[Measurement], task: int) -> None:
-        """Adds a measured batch of one task and adapts the verifier."""
+        """Adds a measured batch of one task and adapts the verifier, where the rule ever does."""
+        if not self._rule.learns:
+            self.verifier.learns_nothing()
+            return
         training_set = None
         with self.verifier.learning("extracting its features"):
             self._history.add(measurements, task)
@@ -48,5 +55,15 @@ class Learner:
         what = f"adapt {type(self._rule).__name__} on {described(training_set)},"
         with stage("fit"), self.verifier.learning(what):
             self._rule.update(self._adapted, training_set)
-        if not isinstance(self._rule, Frozen):
-            self.verifier.expect_fitted(training_set)
+        self.verifier.expect_fitted(training_set)
+
+
+def _prepared(rule: AdaptationRule, verifier: Verifier) -> Verifier:
+    with faults_told(f"adapt {type(rule).__name__}: prepare", type(rule)):
+        prepared = rule.prepare(verifier)
+    if not isinstance(prepared, Verifier):
+        raise ConfigError(
+            f"adapt {type(rule).__name__}: prepare gave {prepared!r}, a {type(prepared).__name__}: return "
+            "the verifier to rank with."
+        )
+    return prepared

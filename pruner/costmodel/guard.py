@@ -52,6 +52,10 @@ class GuardedVerifier(Verifier):
         with self.learning(f"fit on {described(training_set)},"):
             self._verifier.fit(training_set)
 
+    def refine(self, training_set: TrainingSet, *, epochs: int | None = None) -> None:
+        with self.learning(f"refine on {described(training_set)},"):
+            self._verifier.refine(training_set, epochs=epochs)
+
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
         n = len(next(iter(features.values())))
         try:
@@ -77,6 +81,10 @@ class GuardedVerifier(Verifier):
             self._fails(f"{what} raised {told(error, type(self._verifier))}.")
             return
         self._usable = True
+
+    def learns_nothing(self) -> None:
+        """In place of a step of learning, where a rule never learns."""
+        self._has_learnt = self._usable = True
 
     def expect_fitted(self, training_set: TrainingSet) -> None:
         """Tells, once, that the verifier says it has not been fitted, though there was something to learn."""

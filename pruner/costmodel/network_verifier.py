@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.cores import usable_cpus
 from pruner.costmodel.prior import check_prior, prior_scores
 from pruner.costmodel.verifier import TrainingSet, Verifier, check_given, check_layout, check_model, layout
 from pruner.errors import ConfigError
@@ -26,6 +26,7 @@ try:
     from pruner.costmodel.losses import loss_of
     from pruner.costmodel.networks import Network
     from pruner.costmodel.normaliser import Normaliser, check_form
+    from pruner.costmodel.pytorch import check_threads, device_of, run_with, seeded
     from pruner.costmodel.resume import Resume, check_resume
     from pruner.costmodel.rows import Rows
     from pruner.costmodel.training import Examples, Progress, Schedule, Trained, train
@@ -83,7 +84,7 @@ class NeuralVerifier(Verifier):
         seed: int = 0,
     ) -> None:
         whole(1, **{"verifier.epochs": epochs})
-        _check_threads(threads)
+        check_threads(threads)
         if visits is not None:
             whole(1, **{"verifier.visits": visits})
         positive(**{"verifier.rate": rate, "verifier.fit_seconds": fit_seconds})
@@ -109,14 +110,15 @@ class NeuralVerifier(Verifier):
         self._settings = {"loss": loss, "mixed": mixed, "prior": prior, "normaliser": normaliser}
         self._prior = prior
         self._form = normaliser
-        self._device = _device(device)
+        self._device = device_of(device)
         self._threads = threads
         self._resume = None if resume is None else Path(resume)
         if self._resume is not None:
             check_resume(self._resume)
         self._seed = seed
         self._network: Network | None = None
-        self._normalisers: dict[str, Normaliser] = {}
+        # None = columns are divided by their maxima in whatever it is asked about, until it is refined.
+        self._normalisers: dict[str, Normaliser] | None = {}
         # Of the sequence that it was fitted on.
         self._length: int | None = None
         # Name, version and width of what it was fitted on.
@@ -144,28 +146,27 @@ class NeuralVerifier(Verifier):
         self._normalisers, self.trained = {}, None
         if not training_set.tells_apart:
             return
-        seen = {name: training_set.features[name] for name in self.branches().values()}
-        self._normalisers = {name: Normaliser.fitted(self._form, batch) for name, batch in seen.items()}
+        self._normalisers = self._suiting(training_set.features)
         self._length = self._longest(training_set.features)
         self._seen = layout(training_set.features, self.features)
-        network = self._new(self._seen)
-        examples = Examples(
-            self._rows(training_set.features),
-            torch.from_numpy(training_set.labels.astype(np.float32)).to(self._device),
-            self._expected(training_set.features),
-            training_set.group,
+        self._network = self._trained(
+            self._new(self._seen), training_set, self._schedule, self._resumed(training_set)
         )
-        with _threads(self._threads):
-            self.trained = train(
-                network,
-                examples,
-                self._loss,
-                self._schedule,
-                np.random.default_rng(self._seed),
-                progress=self.progress,
-                resume=self._resumed(training_set),
-            )
-        self._network = network
+
+    def refine(self, training_set: TrainingSet, *, epochs: int | None = None) -> None:
+        """Trains on from its weights, with what it was fitted with: loss, schedule, normalisers, prior. One
+        that is not fitted is fitted. epochs: at most."""
+        if self._network is None:
+            self.fit(training_set)
+            return
+        self._check(training_set.features)
+        if not training_set.tells_apart:
+            return
+        if self._normalisers is None:
+            self._normalisers = self._suiting(training_set.features)
+        schedule = self._schedule if epochs is None else replace(self._schedule, epochs=epochs)
+        # A copy: training that fails leaves what there is.
+        self._network = self._trained(copy.deepcopy(self._network), training_set, schedule, None)
 
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
         """Scores; 0 for all until it has been fitted."""
@@ -173,15 +174,10 @@ class NeuralVerifier(Verifier):
         n = len(features[self.features[0]])
         if self._network is None or not n:
             return np.zeros(n)
-        check_layout(self._seen, features)
-        if (length := self._longest(features)) != self._length:
-            raise ConfigError(
-                f"the verifier was fitted on {self._length} rows of {self.branches()[str(self.sequence)]} a "
-                f"candidate, not on {length}: fit it again, or choose a checkpoint for this kind of device."
-            )
+        self._check(features)
         rows = self._rows(features)
         found = []
-        with torch.inference_mode(), _threads(self._threads):
+        with torch.inference_mode(), run_with(self._threads):
             for start in range(0, n, _BATCH):
                 part = torch.arange(start, min(start + _BATCH, n), device=self._device)
                 found.append(self._network({branch: own.take(part) for branch, own in rows.items()}))
@@ -191,14 +187,17 @@ class NeuralVerifier(Verifier):
     def state_dict(self) -> dict[str, Any]:
         """Weights and normalisers as arrays; without them until it has been fitted."""
         weights = self._network.state_dict() if self._network is not None else {}
+        own = self._normalisers
         return {
             "model": self.model,
             "features": list(self.features),
             "settings": dict(self._settings),
             "seen": self._seen,
             "length": self._length,
-            "normalisers": {name: dict(vars(own)) for name, own in self._normalisers.items()},
+            "normalisers": None if own is None else {name: dict(vars(one)) for name, one in own.items()},
             "weights": {name: tensor.cpu().numpy() for name, tensor in weights.items()},
+            # Which of the weights are none: what BatchNorm has seen.
+            "buffers": [] if self._network is None else [name for name, _ in self._network.named_buffers()],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -225,11 +224,18 @@ class NeuralVerifier(Verifier):
                     f"the checkpoint's weights are not those of {self.model}: {name} has the shape "
                     f"{given.get(name)}, needed is {expected.get(name)}. Choose another checkpoint."
                 )
-        normalisers = {
-            name: Normaliser.loaded(name, state["normalisers"].get(name, {}), width)
-            for name, _, width in seen
-            if name in self.branches().values()
-        }
+        normalisers = None
+        if state["normalisers"] is not None:
+            normalisers = {
+                name: Normaliser.loaded(name, state["normalisers"].get(name, {}), width)
+                for name, _, width in seen
+                if name in self.branches().values()
+            }
+        elif self._form != "maximum":
+            raise ConfigError(
+                f"the checkpoint divides columns by the maxima of the candidates at hand, and this "
+                f"verifier's normaliser is {self._form}: give verifier.normaliser=maximum"
+            )
         network.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in state["weights"].items()})
         self._network, self._seen, self._length = network.eval(), seen, state["length"]
         self._normalisers = normalisers
@@ -238,9 +244,38 @@ class NeuralVerifier(Verifier):
         """A network from the seed for such features; torch's own generator is left as it is."""
         widths = {name: width for name, _, width in seen}
         by_branch = {branch: widths[name] for branch, name in self.branches().items()}
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(self._seed % 2**63)
+        with seeded(self._seed):
             return self.make(by_branch).to(self._device)
+
+    def _trained(
+        self, network: Network, training_set: TrainingSet, schedule: Schedule, resume: Resume | None
+    ) -> Network:
+        examples = Examples(
+            self._rows(training_set.features),
+            torch.from_numpy(training_set.labels.astype(np.float32)).to(self._device),
+            self._expected(training_set.features),
+            training_set.group,
+        )
+        rng = np.random.default_rng(self._seed)
+        with run_with(self._threads):
+            self.trained = train(
+                network, examples, self._loss, schedule, rng, progress=self.progress, resume=resume
+            )
+        return network
+
+    def _check(self, features: Mapping[str, FeatureBatch]) -> None:
+        """Raises ConfigError unless the features are such as it was fitted on."""
+        check_layout(self._seen, features)
+        length = self._longest(features)
+        if len(features[self.features[0]]) and length != self._length:
+            raise ConfigError(
+                f"the verifier was fitted on {self._length} rows of {self.branches()[str(self.sequence)]} a "
+                f"candidate, not on {length}: fit it again, or choose a checkpoint for this kind of device."
+            )
+
+    def _suiting(self, features: Mapping[str, FeatureBatch]) -> dict[str, Normaliser]:
+        """Normalisers for records like these."""
+        return {name: Normaliser.fitted(self._form, features[name]) for name in self.branches().values()}
 
     def _longest(self, features: Mapping[str, FeatureBatch]) -> int | None:
         """Rows of the longest sequence; None where no branch reads one."""
@@ -248,8 +283,9 @@ class NeuralVerifier(Verifier):
         return None if name is None else int(np.diff(features[name].offsets).max(initial=0))
 
     def _rows(self, features: Mapping[str, FeatureBatch]) -> dict[str, Rows]:
+        normalisers = self._suiting(features) if self._normalisers is None else self._normalisers
         return {
-            branch: Rows.of(self._normalisers[name](features[name]), self._device)
+            branch: Rows.of(normalisers[name](features[name]), self._device)
             for branch, name in self.branches().items()
         }
 
@@ -271,36 +307,3 @@ class NeuralVerifier(Verifier):
             digest.update(batch.values.tobytes())
             digest.update(batch.offsets.tobytes())
         return Resume(self._resume, digest.hexdigest())
-
-
-@contextmanager
-def _threads(number: int) -> Iterator[None]:
-    """PyTorch uses so many threads in the block."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _check_threads(number: int) -> None:
-    """Raises ConfigError for more than there are cores: where the system refuses a thread, PyTorch ends the
-    process."""
-    cores = len(usable_cpus())
-    whole(1, **{"verifier.threads": number})
-    if number > cores:
-        raise ConfigError(
-            f"verifier.threads={number} is not accepted: give at most {cores}, the cores that this process "
-            "may use."
-        )
-
-
-def _device(name: str) -> torch.device:
-    if name not in ("cpu", "cuda"):
-        raise ConfigError(f"verifier.device={name} is not accepted: give cpu or cuda.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(
-            "verifier.device=cuda: PyTorch finds no CUDA device here. Give verifier.device=cpu."
-        )
-    return torch.device(name)

@@ -1,14 +1,16 @@
-"""A verifier made from its checkpoint alone."""
+"""Verifiers from their checkpoints: made from the file alone, or loaded into one that there is."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from pruner.costmodel.checkpoint import load_checkpoint
+from pruner.costmodel.shipped import RELEASED, find_checkpoint
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
 from pruner.features.make import EXTRACTORS
@@ -33,10 +35,37 @@ def load_verifier(path: str | os.PathLike[str]) -> tuple[Verifier, dict[str, Any
     settings or a state that do not suit the model, and for features of another version than this release's.
     """
     state, made = load_checkpoint(path)
-    try:
+    with _named(path, state):
         verifier = _made(state.get("model"), made.get("verifier"))
         verifier.load_state_dict(state)
         _check_features(state["seen"])
+    return verifier, made
+
+
+def load_into(verifier: Verifier, name_or_path: str | os.PathLike[str]) -> None:
+    """Gives a verifier the state of a checkpoint: one of this tool, or the weights that Pruner's authors
+    released (`.pth`), which suit `pacm` with form=code, prior=0 and normaliser=maximum.
+
+    Raises ConfigError, naming the file, for one that is not there or cannot be read, for a state of another
+    model, of other features or of settings that score otherwise, and for features of another version than
+    this release's.
+    """
+    path = find_checkpoint(name_or_path)
+    if path.suffix == RELEASED:
+        # A module that needs PyTorch.
+        state: dict[str, Any] = import_module("pruner.costmodel.released").released_state(path)
+    else:
+        state, _ = load_checkpoint(path)
+    with _named(path, state):
+        verifier.load_state_dict(state)
+        _check_features(state.get("seen", []))
+
+
+@contextmanager
+def _named(path: str | os.PathLike[str], state: Mapping[str, Any]) -> Iterator[None]:
+    """Around the loading of a state: what is raised names the file that it is from."""
+    try:
+        yield
     except ConfigError as error:
         raise ConfigError(f"{os.fspath(path)}: {error}") from error
     except Exception as error:  # of a state that others have written, anything
@@ -44,7 +73,6 @@ def load_verifier(path: str | os.PathLike[str]) -> tuple[Verifier, dict[str, Any
             f"{os.fspath(path)}: the state is none of a {state.get('model')} ({error!r}): choose another "
             "checkpoint."
         ) from error
-    return verifier, made
 
 
 def _made(model: object, settings: object) -> Verifier:

@@ -7,11 +7,21 @@ from collections.abc import Mapping
 from pickle import UnpicklingError
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from pruner.costmodel.networks import PaCM
 from pruner.errors import ConfigError
+from pruner.features.dataflow import DataflowCodeFeatures
+from pruner.features.statement_tagged import TaggedStatementFeatures
+
+try:
+    import torch
+    from torch import Tensor
+
+    from pruner.costmodel.networks import PaCM
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ConfigError(
+        "released weights (.pth) need PyTorch, which is not installed: pip install 'pruner-tvm[neural]'."
+    ) from None
 
 # What the release calls a layer, and what it is here.
 _LAYERS = {
@@ -52,6 +62,23 @@ def load_released(path: str | os.PathLike[str]) -> PaCM:
             )
     network.load_state_dict(weights)
     return network.eval()
+
+
+def released_state(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The released weights as `state_dict` of a PaCMVerifier with form=code, prior=0 and normaliser=maximum.
+    It has no normalisers: the verifier divides columns by their maxima over what it is asked about, until it
+    is refined. Raises ConfigError as `load_released` does."""
+    network = load_released(path)
+    features = TaggedStatementFeatures, DataflowCodeFeatures
+    return {
+        "model": "pacm",
+        "features": [one.name for one in features],
+        "settings": {"prior": 0.0, "normaliser": "maximum"},
+        "seen": [[one.name, one.version, len(one.columns)] for one in features],
+        "length": DataflowCodeFeatures.rows,
+        "normalisers": None,
+        "weights": {name: tensor.numpy() for name, tensor in network.state_dict().items()},
+    }
 
 
 def _renamed(name: str) -> str:

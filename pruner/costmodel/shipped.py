@@ -9,6 +9,8 @@ from pruner.errors import ConfigError
 
 FOLDER = Path(__file__).parents[1] / "checkpoints"
 SUFFIX = ".safetensors"
+# Of weights that the authors of Pruner released.
+RELEASED = ".pth"
 
 
 def shipped() -> list[str]:
@@ -17,18 +19,18 @@ def shipped() -> list[str]:
 
 
 def find_checkpoint(name_or_path: str | os.PathLike[str]) -> Path:
-    """The file of a checkpoint. A text without a folder and without `.safetensors` is the name of one that
-    ships with the package; all else is a path.
+    """The file of a checkpoint. A text without a folder and without `.safetensors` or `.pth` is the name of
+    one that ships with the package; all else is a path.
 
     Raises ConfigError when there is no such file, with the names there are.
     """
     given = os.fspath(name_or_path)
-    is_name = isinstance(name_or_path, str) and not given.endswith(SUFFIX) and os.sep not in given
+    is_name = isinstance(name_or_path, str) and not given.endswith((SUFFIX, RELEASED)) and os.sep not in given
     path = FOLDER / f"{given}{SUFFIX}" if is_name else Path(given)
     if not path.is_file():
         names = ", ".join(shipped()) or "none: `python -m experiments.pretrain` makes them"
         raise ConfigError(
-            f"there is no checkpoint {given}. Give the path of a {SUFFIX} file, or the name of one that "
-            f"ships with the package ({names})."
+            f"there is no checkpoint {given}. Give the path of a {SUFFIX} file or of released weights "
+            f"({RELEASED}), or the name of one that ships with the package ({names})."
         )
     return path

@@ -52,6 +52,18 @@ class Verifier(ABC):
     def fit(self, training_set: TrainingSet) -> None:
         """Learns from scratch."""
 
+    def refine(self, training_set: TrainingSet, *, epochs: int | None = None) -> None:
+        """Learns further from what it knows (fine-tuning); one that is not fitted is fitted.
+
+        Args:
+            epochs: of a network, passes over the records at most; of boosted trees, further trees; None = as
+                many as suit the verifier.
+
+        Raises ConfigError for a verifier that has no `refine` of its own, and for features of another version
+        or shape than it knows.
+        """
+        check_refines(self)
+
     @abstractmethod
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
         """A score per candidate, float64[n]; higher is better."""
@@ -63,6 +75,15 @@ class Verifier(ABC):
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raises ConfigError when the state belongs to another model, feature version or shape."""
+
+
+def check_refines(verifier: Verifier) -> None:
+    """Raises ConfigError for a verifier without a `refine` of its own."""
+    if type(verifier).refine is Verifier.refine:
+        raise ConfigError(
+            f"{type(verifier).__name__} cannot be fine-tuned: it has no `refine`. Write it, or choose "
+            "adapt=scratch or adapt=frozen."
+        )
 
 
 def check_model(state: Mapping[str, Any], model: str) -> None:

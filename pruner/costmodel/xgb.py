@@ -86,17 +86,27 @@ class XGBVerifier(Verifier):
         columns = _informative(rows)
         if not len(columns):
             return
-        by_task = np.argsort(training_set.group, kind="stable")
-        data = xgboost.DMatrix(
-            rows[by_task][:, columns],
-            label=training_set.labels[by_task],
-            qid=np.unique(training_set.group[by_task], return_inverse=True)[1],
-            base_margin=self._expected(training_set.features)[by_task],
-            nthread=1,
-        )
+        data = self._data(training_set, rows[:, columns])
         self._booster = xgboost.train(self._parameters(), data, num_boost_round=self._trees)
         self._seen = layout(training_set.features, self.features)
         self._columns = columns
+
+    def refine(self, training_set: TrainingSet, *, epochs: int | None = None) -> None:
+        """Continued boosting: `epochs` further trees, by default a fifth of `trees`, on the columns that its
+        trees already see. One that is not fitted is fitted."""
+        if self._booster is None:
+            self.fit(training_set)
+            return
+        check_layout(self._seen, training_set.features)
+        if not training_set.tells_apart:
+            return
+        rows = _candidate_rows(training_set.features[self.features[0]])
+        self._booster = xgboost.train(
+            self._parameters(),
+            self._data(training_set, rows[:, self._columns]),
+            num_boost_round=epochs or max(1, self._trees // 5),
+            xgb_model=self._booster,
+        )
 
     def predict(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float64]:
         """Scores; 0 for all until it has been fitted."""
@@ -158,6 +168,17 @@ class XGBVerifier(Verifier):
         self._booster = booster
         self._seen = seen
         self._columns = columns
+
+    def _data(self, training_set: TrainingSet, rows: NDArray[np.float32]) -> xgboost.DMatrix:
+        """The records task by task. rows: `n x columns` that the trees see."""
+        by_task = np.argsort(training_set.group, kind="stable")
+        return xgboost.DMatrix(
+            rows[by_task],
+            label=training_set.labels[by_task],
+            qid=np.unique(training_set.group[by_task], return_inverse=True)[1],
+            base_margin=self._expected(training_set.features)[by_task],
+            nthread=1,
+        )
 
     def _expected(self, features: Mapping[str, FeatureBatch]) -> NDArray[np.float32]:
         """float32[n]: the score before any tree."""

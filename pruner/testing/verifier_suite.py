@@ -153,6 +153,48 @@ class VerifierSuite(Suite):
         once.fit(records)
         np.testing.assert_allclose(_predicted(twice, unseen), _predicted(once, unseen), rtol=1e-4, atol=1e-5)
 
+    def test_refine_learns_further(self, verifier: Verifier, device: Device, records: TrainingSet) -> None:
+        self._refines(verifier)
+        tiny.taught(verifier, device)
+        first = tiny.selected(records, np.flatnonzero(records.group == records.group[0]))
+        backwards = replace(first, labels=1.0 - first.labels)
+        before = spearmanr(_predicted(verifier, dict(first.features)), backwards.labels).statistic
+        same = unchanged(backwards)
+        verifier.refine(backwards)
+        assert same(), "refine changes the arrays it is given"
+        after = spearmanr(_predicted(verifier, dict(first.features)), backwards.labels).statistic
+        assert after > before, (
+            f"refined on records that say the opposite, its scores correlate {after:.2f} with them, and did "
+            f"{before:.2f} before: `refine` learns what it is given"
+        )
+
+    def test_refine_of_an_unfitted_one_is_a_fit(
+        self, make: Make, fitted: Verifier, records: TrainingSet, unseen: Features
+    ) -> None:
+        verifier = make()
+        self._refines(verifier)
+        verifier.refine(records)
+        np.testing.assert_array_equal(_predicted(verifier, unseen), _predicted(fitted, unseen))
+
+    def test_refine_keeps_what_records_do_not_contradict(
+        self, make: Make, fitted: Verifier, records: TrainingSet, unseen: Features
+    ) -> None:
+        verifier = make()
+        self._refines(verifier)
+        verifier.load_state_dict(fitted.state_dict())
+        for what, odd in tiny.odd_training_sets(records).items():
+            verifier.refine(odd)
+            after = _predicted(verifier, unseen)
+            assert (after == _predicted(fitted, unseen)).all(), f"refining on {what} changes its scores"
+        name = verifier.features[0]
+        batch = replace(records.features[name], version=records.features[name].version + 1)
+        with refused(f"refining on another version of {name} is no ConfigError: see check_layout"):
+            verifier.refine(replace(records, features={**records.features, name: batch}))
+
+    def _refines(self, verifier: Verifier) -> None:
+        if type(verifier).refine is Verifier.refine:
+            pytest.skip("it cannot be fine-tuned: it has no `refine`")
+
     def test_a_saved_one_scores_as_before(
         self, make: Make, fitted: Verifier, unseen: Features, tmp_path: Path
     ) -> None:
