@@ -5,7 +5,7 @@ import pytest
 
 from pruner.costmodel.checkpoint import save_checkpoint
 from pruner.costmodel.neural import PaCMVerifier, TenSetMLPVerifier, TLPVerifier
-from pruner.costmodel.pretrained import load_verifier
+from pruner.costmodel.pretrained import load_into, load_verifier
 from pruner.costmodel.random import RandomVerifier
 from pruner.costmodel.xgb import XGBVerifier
 from pruner.errors import ConfigError
@@ -145,3 +145,43 @@ def test_a_file_does_not_say_how_it_is_run(tmp_path):
     verifier = saved(path, TenSetMLPVerifier, made={"verifier": run})
     unseen = features(30, 1)[0]
     assert (load_verifier(path)[0].predict(unseen) == verifier.predict(unseen)).all()
+
+
+@pytest.mark.parametrize(("kind", "settings"), MODELS)
+def test_a_state_is_loaded_into_a_verifier_with_settings_of_its_own(tmp_path, kind, settings):
+    path = tmp_path / "a.safetensors"
+    verifier = saved(path, kind, settings)
+    own = {"trees": 3} if kind is XGBVerifier else {"epochs": 2, "rate": 1e-5}
+    found = kind(**settings, **own)
+    load_into(found, str(path))
+    unseen = features(30, 1)[0]
+    assert (found.predict(unseen) == verifier.predict(unseen)).all()
+
+
+@pytest.mark.parametrize(
+    ("verifier", "changed", "message"),
+    [
+        (TLPVerifier(), {}, "holds tenset_mlp; this verifier accepts tlp"),
+        (TenSetMLPVerifier(prior=1.0), {}, "with prior 4.0, this verifier .* with prior 1.0"),
+        (TenSetMLPVerifier(form="reference"), {}, "sees statement_fast, .*, this verifier statement,"),
+        (TenSetMLPVerifier(), {"seen": [["statement_fast", 0, 159], ["symbols", 3, 96]]}, "version 0 of 159"),
+        (TenSetMLPVerifier(), {"settings": {}}, "the state is none of a tenset_mlp"),
+    ],
+)
+def test_what_does_not_suit_a_verifier_is_not_loaded_into_it(tmp_path, verifier, changed, message):
+    path = tmp_path / "a.safetensors"
+    saved(path, TenSetMLPVerifier, changed=changed)
+    with pytest.raises(ConfigError, match=f"a.safetensors: .*{message}"):
+        load_into(verifier, path)
+
+
+def test_a_state_without_the_list_of_buffers_loads(tmp_path):
+    """As of releases that did not write it."""
+    verifier = PaCMVerifier(epochs=1)
+    verifier.fit(training_set())
+    state = verifier.state_dict()
+    assert state.pop("buffers") == ["norm.running_mean", "norm.running_var", "norm.num_batches_tracked"]
+    save_checkpoint(tmp_path / "a.safetensors", state, {})
+    found = PaCMVerifier()
+    load_into(found, tmp_path / "a.safetensors")
+    assert found.state_dict()["buffers"] == verifier.state_dict()["buffers"]

@@ -7,9 +7,17 @@ import numpy as np
 import pytest
 import torch
 
+from pruner.costmodel.checkpoint import save_checkpoint
+from pruner.costmodel.neural import PaCMVerifier
+from pruner.costmodel.pretrained import load_into
 from pruner.costmodel.released import WIDTHS, load_released
 from pruner.costmodel.rows import Rows
+from pruner.costmodel.verifier import TrainingSet
+from pruner.costmodel.xgb import XGBVerifier
 from pruner.errors import ConfigError
+from pruner.features.batch import FeatureBatch
+from pruner.features.dataflow import DataflowCodeFeatures
+from pruner.features.statement_tagged import TaggedStatementFeatures
 
 ROWS = 8
 
@@ -125,3 +133,74 @@ def test_nothing_in_a_file_is_executed(tmp_path):
     with pytest.raises(ConfigError, match="holds no weights"):
         load_released(tmp_path / "evil")
     assert not (tmp_path / "executed").exists()
+
+
+def code(**settings):
+    return PaCMVerifier(**{"form": "code", "prior": 0.0, "normaliser": "maximum", **settings})
+
+
+def batches(n, seed):
+    """Features whose columns are of any size."""
+    counts, statement, dataflow = inputs(n, np.random.default_rng(seed))
+    statement *= np.arange(WIDTHS["statement"], dtype=np.float32)
+    versions = {one.name: one.version for one in (TaggedStatementFeatures, DataflowCodeFeatures)}
+    made = {
+        "statement_tagged": (statement, np.concatenate([[0], np.cumsum(counts)])),
+        "dataflow_code": (7 * dataflow.reshape(-1, WIDTHS["dataflow"]), np.arange(n + 1) * ROWS),
+    }
+    return {name: FeatureBatch(*own, name, versions[name]) for name, own in made.items()}
+
+
+def test_a_verifier_with_the_released_weights_divides_by_the_maxima_at_hand(released):
+    verifier = code()
+    load_into(verifier, released)
+    assert verifier.fitted
+    reference = Reference(released)
+    for seed in (1, 2):
+        given = batches(30, seed)
+        statement, dataflow = given["statement_tagged"], given["dataflow_code"]
+        most = statement.values.max(axis=0)
+        expected = reference(
+            np.diff(statement.offsets),
+            statement.values / np.where(most > 0, most, 1),
+            (dataflow.values / dataflow.values.max(axis=0)).reshape(30, ROWS, -1),
+        )
+        np.testing.assert_allclose(verifier.predict(given), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_once_refined_it_keeps_the_maxima_of_the_first_records(released, tmp_path):
+    verifier = code(epochs=2)
+    load_into(verifier, released)
+    given, unseen = batches(30, 1), batches(20, 2)
+    labels = np.random.default_rng(0).random(30)
+    before = verifier.predict(unseen)
+    for records in (given, batches(30, 3)):
+        verifier.refine(TrainingSet(records, labels, np.zeros(30, dtype=np.int64), np.arange(30)))
+        most = verifier.state_dict()["normalisers"]["statement_tagged"]["scale"]
+        expected = given["statement_tagged"].values.max(axis=0)
+        np.testing.assert_array_equal(most, np.where(expected > 0, expected, 1))
+    assert (verifier.predict(unseen) != before).any()
+    one = {name: batch.take(np.array([3])) for name, batch in unseen.items()}
+    np.testing.assert_allclose(verifier.predict(one), verifier.predict(unseen)[3:4], rtol=1e-4, atol=1e-4)
+
+
+def test_the_released_weights_can_be_saved_as_a_checkpoint(released, tmp_path):
+    verifier, again = code(), code()
+    load_into(verifier, released)
+    save_checkpoint(tmp_path / "a.safetensors", verifier.state_dict(), {})
+    load_into(again, tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(again.predict(batches(9, 1)), verifier.predict(batches(9, 1)))
+
+
+@pytest.mark.parametrize(
+    ("verifier", "message"),
+    [
+        (XGBVerifier(), "holds pacm; this verifier accepts xgb"),
+        (PaCMVerifier(), "sees statement_tagged, dataflow_code with prior 0.0, this verifier statement_fast"),
+        (PaCMVerifier(form="code", normaliser="maximum"), "this verifier .* with prior 4.0"),
+        (PaCMVerifier(form="code", prior=0.0), "normaliser is standard: give verifier.normaliser=maximum"),
+    ],
+)
+def test_the_released_weights_suit_the_codes_form_alone(released, verifier, message):
+    with pytest.raises(ConfigError, match=f"pam_k80_1500.pth: .*{message}"):
+        load_into(verifier, released)
