@@ -6,23 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tvm.target import Target
 
 from pruner.analyzer.device import Device
-from pruner.analyzer.host import restricted_to
 from pruner.config import compose
 from pruner.errors import ConfigError
+from pruner.placement import seen_by
 from pruner.records.dataset import Dataset, RecordedTask
 from pruner.records.spaces import recorded_rows
 from pruner.search.population import Population
 from pruner.search.tir_reader import read_nest
-from pruner.target import family
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 DIRECT, WINOGRAD, OTHER = "direct", "winograd", "other"
-KIND = {"llvm": "cpu", "cuda": "gpu"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,26 +82,6 @@ def distinct(rows: Population, latency_s: Floats) -> tuple[Ints, Floats]:
     latency = np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
     order = np.argsort(first)
     return first[order], latency[order]
-
-
-def seen_by(device: Device, target: Target, task: str) -> Device:
-    """The device as programs for the target see it: a CPU has the target's cores and vectors. Raises
-    ConfigError when the target is for another device."""
-    kind = str(target.kind.name)
-    if KIND.get(kind) != device.kind:
-        raise ConfigError(
-            f"{task} was recorded for a target of kind {kind}; device {device.name} is a {device.kind}. Give "
-            "device= the one that the records are from."
-        )
-    if device.kind == "cpu":
-        return restricted_to(device, target, int(target.attrs.get("num-cores", device.cores)))
-    arch = target.attrs.get("arch")
-    if arch is not None and family(arch) != family(device.target["arch"]):
-        raise ConfigError(
-            f"{task} was recorded for {arch}; device {device.name} is {device.target['arch']}. Give device= "
-            "the one that the records are from."
-        )
-    return device
 
 
 def group_of(task: RecordedTask) -> str:

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tvm.ir import IRModule
 
-from experiments.judged import distinct, group_of, seen_by
+from experiments.judged import distinct, group_of
 from pruner.analyzer.device import Device
 from pruner.errors import ConfigError, RejectedError
 from pruner.features.batch import FeatureBatch, FeatureExtractor
+from pruner.placement import seen_by
 from pruner.records.dataset import Dataset
 from pruner.records.spaces import recorded_rows
 from pruner.search.candidate import Candidate

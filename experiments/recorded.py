@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from pruner.errors import ConfigError
 from pruner.records.dataset import Dataset
+from pruner.records.machines import check_one_machine, of_machines
+
+__all__ = ["Reading", "by_task", "check_one_machine"]
 
 # Seconds between two lines of progress while records are read.
 _PATIENCE_S = 5.0
@@ -36,12 +37,7 @@ def by_task(dataset: Dataset, recorded: str | None, names: Sequence[str]) -> lis
     Raises ConfigError when there are none, or when a task's are of several machines: latencies compare within
     one.
     """
-    if recorded is not None:
-        wanted = [name for name in dataset.devices if recorded in name]
-        if not wanted:
-            known = "; ".join(map(_named, dataset.devices)) or "nothing"
-            raise ConfigError(f"recorded={recorded} is in no device's name; the records are of {known}.")
-        dataset = dataset[np.isin(dataset.device, wanted)]
+    dataset = of_machines(dataset, recorded)
     ids = [task.id for task in dataset.tasks]
     for name in names:
         if name not in ids:
@@ -51,17 +47,3 @@ def by_task(dataset: Dataset, recorded: str | None, names: Sequence[str]) -> lis
     for task in tasks:
         check_one_machine([task], f"the records of {task.tasks[0].id}")
     return tasks
-
-
-def check_one_machine(tasks: Sequence[Dataset], what: str) -> None:
-    """Raises ConfigError when records are of several machines. what: names them in the message."""
-    machines = sorted({machine for task in tasks for machine in task.devices})
-    if len(machines) > 1:
-        raise ConfigError(
-            f"{what} are of {len(machines)} devices, and latencies compare within one. Choose with "
-            f"recorded=TEXT, part of a name: {'; '.join(map(_named, machines))}."
-        )
-
-
-def _named(machine: str) -> str:
-    return machine or "(unnamed)"

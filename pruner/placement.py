@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tvm.target import Target
+
 from pruner.analyzer.device import Device, declared
 from pruner.analyzer.host import restricted_to
 from pruner.cores import usable_cpus
-from pruner.errors import DeviceError
+from pruner.errors import ConfigError, DeviceError
 from pruner.measure import gpu
 from pruner.target import Given, arch_of, family, kind_of, resolve_target
 from pruner.workload import Task
+
+# The kind of device that a target of a kind is for.
+_KINDS = {"llvm": "cpu", "cuda": "gpu"}
 
 
 def placed(
@@ -40,6 +45,41 @@ def placed(
         # Threads without a core of their own only wait for each other.
         notes.append(f"the target has {asked} cores; programs run with TVM_NUM_THREADS={seen.cores}")
     return seen, task, [*notes, *chosen.notes]
+
+
+def placed_on_records(device: Device | None, task: Task, machine: str) -> tuple[Device, list[str]]:
+    """The device as the recorded programs of a task see it, and what the user should know about it. For a
+    cuda target no device stands for the declared GPU that the target fits. machine: that the records are
+    from, whose fingerprint the device then has.
+
+    Raises ConfigError and DeviceError for a device that the recorded target does not fit, or that is not
+    known.
+    """
+    notes: list[str] = []
+    if device is None and kind_of(task.target) == "cuda":
+        device, notes = _gpu_of(arch_of(task.target))
+    seen = seen_by(device or Device.auto(), task.target, task.name)
+    return replace(seen, fingerprint=machine), [*notes, *seen.notes]
+
+
+def seen_by(device: Device, target: Target, task: str) -> Device:
+    """The device as programs for the target see it: a CPU has the target's cores and vectors. Raises
+    ConfigError when the target is for another device."""
+    kind = str(target.kind.name)
+    if _KINDS.get(kind) != device.kind:
+        raise ConfigError(
+            f"{task} was recorded for a target of kind {kind}; device {device.name} is a {device.kind}. Give "
+            "device= the one that the records are from."
+        )
+    if device.kind == "cpu":
+        return restricted_to(device, target, int(target.attrs.get("num-cores", device.cores)))
+    arch = target.attrs.get("arch")
+    if arch is not None and family(arch) != family(device.target["arch"]):
+        raise ConfigError(
+            f"{task} was recorded for {arch}; device {device.name} is {device.target['arch']}. Give device= "
+            "the one that the records are from."
+        )
+    return device
 
 
 def given_device(described: Mapping[str, Any]) -> Device | None:
