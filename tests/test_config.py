@@ -45,6 +45,7 @@ def test_the_defaults_are_the_documented_ones():
         "random": 32,
     }
     assert cfg.verifier.features == "symbols"
+        "share": 0.25,
     assert cfg.search["_target_"].endswith("LatentSearch")
     assert cfg.adapt["_target_"].endswith("Scratch")
     assert "hydra" not in cfg

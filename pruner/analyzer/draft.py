@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pruner.analyzer.device import Device
 from pruner.errors import ConfigError
 from pruner.search.population import Population
-from pruner.settings import whole
+from pruner.settings import positive, whole
 
 
 class DraftModel(ABC):
@@ -22,15 +22,29 @@ class DraftModel(ABC):
         explored: distinct rows scored a round.
         size: best rows kept for the verifier.
         random: random rows put beside them.
+        share: of a pool of recorded programs, the share that is kept for the verifier; `explored`, `size` and
+            `random` do not count then.
     """
 
-    def __init__(self, *, device: Device, explored: int = 8000, size: int = 512, random: int = 32) -> None:
+    def __init__(
+        self,
+        *,
+        device: Device,
+        explored: int = 8000,
+        size: int = 512,
+        random: int = 32,
+        share: float = 0.25,
+    ) -> None:
         whole(1, explored=explored, size=size)
         whole(0, random=random)
+        positive(share=share)
+        if share > 1:
+            raise ConfigError(f"share={share} is not accepted: give a number above 0, and at most 1.")
         self.device = device
         self.explored = explored
         self.size = size
         self.random = random
+        self.share = share
 
     @abstractmethod
     def score(self, population: Population) -> NDArray[np.float64]:

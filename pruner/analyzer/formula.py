@@ -33,9 +33,10 @@ class FormulaDraft(DraftModel):
         explored: int = 8000,
         size: int = 512,
         random: int = 32,
+        share: float = 0.25,
         penalties: str = "all",
     ) -> None:
-        super().__init__(device=device, explored=explored, size=size, random=random)
+        super().__init__(device=device, explored=explored, size=size, random=random, share=share)
         self.kept = kept_penalties(penalties)
 
     def score(self, population: Population) -> Floats:

@@ -135,10 +135,13 @@ class PsaDraft(FormulaDraft):
         explored: int = 8000,
         size: int = 512,
         random: int = 32,
+        share: float = 0.25,
         penalties: str = "all",
         released: bool = True,
     ) -> None:
-        super().__init__(device=device, explored=explored, size=size, random=random, penalties=penalties)
+        super().__init__(
+            device=device, explored=explored, size=size, random=random, share=share, penalties=penalties
+        )
         if device.kind != "gpu":
             raise ConfigError(
                 f"draft=psa is a formula for GPUs and device {device.name} is none: choose draft=roofline or "

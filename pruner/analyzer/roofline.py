@@ -46,11 +46,14 @@ class RooflineDraft(FormulaDraft):
         explored: int = 8000,
         size: int = 512,
         random: int = 32,
+        share: float = 0.25,
         penalties: str = "all",
         costs: Costs | None = None,
         gpu_costs: GpuCosts | None = None,
     ) -> None:
-        super().__init__(device=device, explored=explored, size=size, random=random, penalties=penalties)
+        super().__init__(
+            device=device, explored=explored, size=size, random=random, share=share, penalties=penalties
+        )
         self.costs = costs or Costs()
         self.gpu_costs = gpu_costs or GpuCosts()
 
