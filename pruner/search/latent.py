@@ -63,7 +63,11 @@ class LatentSearch(SearchStrategy):
         pool: Population | None,
         rng: np.random.Generator,
     ) -> LatentSession:
-        return LatentSession(self, space, draft, verifier, pool, rng)
+        if pool is None:
+            return LatentSession(self, space, draft, verifier, rng)
+        from pruner.search.pooled import RankedPool
+
+        return RankedPool(self, draft, verifier, pool, rng)
 
 
 class LatentSession(Session):
@@ -75,14 +79,12 @@ class LatentSession(Session):
         space: Space,
         draft: DraftModel,
         verifier: Verifier,
-        pool: Population | None,
         rng: np.random.Generator,
     ) -> None:
         self._settings = settings
         self._space = space
         self._draft = draft
         self._verifier = verifier
-        self._pool = pool
         self._rng = rng
         self._extractors = make_extractors(verifier.features, draft.device)
         self._explored = draft.explored if all(space.supported) else min(draft.explored, SLOW_EXPLORED)
@@ -96,7 +98,7 @@ class LatentSession(Session):
         batch: list[Candidate] = []
         self._proposed = []
         while len(batch) < n:
-            if not self._programs and len(self._spent) >= HOPELESS:
+            if self._hopeless():
                 break
             with stage("draft"):
                 drafted = self._drafted()
@@ -114,9 +116,6 @@ class LatentSession(Session):
     def _drafted(self) -> Population:
         """The best rows by the fitness, best first, then random ones; none that is spent."""
         spent = np.array(self._spent, dtype=np.uint64)
-        if self._pool is not None:
-            left = self._pool[~np.isin(self._pool.hashes(), spent)]
-            return left[np.argsort(draft_scores(self._draft, left), kind="stable")[: self._draft.size]]
         parents = [row for _, row in self._measured[: self._settings.parents]]
         while True:
             by_verifier = self._follows_verifier()
@@ -165,43 +164,54 @@ class LatentSession(Session):
         """The drafted rows in the order in which they should be measured."""
         order = np.arange(len(rows))
         if self._verifier.fitted:
-            scores, rows = self._scored(rows)
+            scores = self._scored(rows)
             order = np.argsort(-scores, kind="stable")
             if self._verifier.fitted:
-                self.verified += len(rows)
+                self.verified += int(np.isfinite(scores).sum())
         lucky = self._rng.permutation(len(rows))[: round(self._settings.epsilon * n)]
         best = order[~np.isin(order, lucky)]
         return rows[np.concatenate([best[: n - len(lucky)], lucky, best[n - len(lucky) :]])]
 
-    def _scored(self, rows: Population) -> tuple[NDArray[np.float64], Population]:
-        """The verifier's scores, and the rows that they are of: without those that TVM refuses, where an
-        extractor needs their programs."""
+    def _scored(self, rows: Population) -> NDArray[np.float64]:
+        """The verifier's scores; -inf for rows that TVM refuses, where an extractor needs their programs."""
         if not any(extractor.materialised for extractor in self._extractors.values()):
             # One that reads decisions may need programs of some, and finds out when it meets them.
             with suppress(RejectedError):
-                return self._predict([], rows), rows
-        candidates, rows = self._materialised(rows)
-        return self._predict(candidates, rows), rows
-
-    def _materialised(self, rows: Population) -> tuple[list[Candidate], Population]:
-        """The rows of which TVM makes a program, as candidates whose schedules are made. Whether the device
-        can run them is looked at for those that are taken: nearly all that are drafted pass."""
+                return self._predict([], rows)
+        # Whether the device can run them is looked at for those that are taken: nearly all that are drafted
+        # pass.
         candidates = list(rows)
         with stage("materialise"):
             made = materialise_many(candidates, verify=False)
         accepted = np.array([not isinstance(one, RejectedError) for one in made])
-        self._spent += list(rows.hashes()[~accepted])
-        return [c for c, yes in zip(candidates, accepted, strict=True) if yes], rows[accepted]
+        self._refused(rows[~accepted])
+        scores = np.full(len(rows), -np.inf)
+        if accepted.any():
+            programs = [c for c, yes in zip(candidates, accepted, strict=True) if yes]
+            scores[accepted] = self._predict(programs, rows[accepted])
+        return scores
+
+    def _refused(self, rows: Population) -> None:
+        """TVM makes no program of these: they are not drafted again."""
+        self._spent += list(rows.hashes())
+
+    def _new(self, candidates: Sequence[Candidate]) -> list[int]:
+        """Positions of the candidates that TVM accepts and that are programs not proposed before."""
+        with stage("materialise"):
+            return new_programs(candidates, self._programs)
+
+    def _hopeless(self) -> bool:
+        """Whether TVM will accept no row at all."""
+        return not self._programs and len(self._spent) >= HOPELESS
 
     def _take(self, ranked: Population, n: int) -> list[Candidate]:
-        """The first n rows that TVM accepts and that are programs not proposed before."""
+        """The first n rows that are new."""
         taken: list[Candidate] = []
         start = 0
         while len(taken) < n and start < len(ranked):
             block = ranked[start : start + n - len(taken)]
             candidates = list(block)
-            with stage("materialise"):
-                new = new_programs(candidates, self._programs)
+            new = self._new(candidates)
             self._spent += list(block.hashes())
             self._proposed += [block[i : i + 1] for i in new]
             taken += [candidates[i] for i in new]

@@ -39,17 +39,17 @@ class RandomSearch(SearchStrategy):
         verifier: Verifier,
         pool: Population | None,
         rng: np.random.Generator,
-    ) -> RandomSession:
-        return RandomSession(space, pool, rng)
+    ) -> Session:
+        return RandomSession(space, rng) if pool is None else ShuffledPool(pool, rng)
 
 
 class RandomSession(Session):
     """`explored` counts the distinct legal rows looked at."""
 
-    def __init__(self, space: Space, pool: Population | None, rng: np.random.Generator) -> None:
+    def __init__(self, space: Space, rng: np.random.Generator) -> None:
         self._space = space
         self._rng = rng
-        self._rows = self._blocks(pool)
+        self._rows = self._blocks()
         self._left: list[Candidate] = []
         self._programs: set[int] = set()
 
@@ -74,13 +74,12 @@ class RandomSession(Session):
                 break
         return batch
 
-    def _blocks(self, pool: Population | None) -> Iterator[Population]:
+    def _blocks(self) -> Iterator[Population]:
         """Distinct legal rows in random order, no row twice."""
         space, rng = self._space, self._rng
-        everything = pool if pool is not None else space.enumerate(ENUMERATED)
+        everything = space.enumerate(ENUMERATED)
         if everything is not None:
-            rows = space.unique(everything)
-            rows = rows[space.legal(rows)]
+            rows = everything[space.legal(everything)]
             yield rows[rng.permutation(len(rows))]
             return
         seen = np.empty(0, dtype=np.uint64)
@@ -91,3 +90,17 @@ class RandomSession(Session):
             seen = np.concatenate([seen, rows.hashes()])
             barren = 0 if len(rows) else barren + 1
             yield rows
+
+
+class ShuffledPool(Session):
+    """The programs of a pool in random order, whatever TVM makes of them today. `explored` counts those
+    proposed."""
+
+    def __init__(self, pool: Population, rng: np.random.Generator) -> None:
+        rows = pool.space.unique(pool)
+        self._left = rows[rng.permutation(len(rows))]
+
+    def propose(self, n: int) -> list[Candidate]:
+        batch, self._left = list(self._left[:n]), self._left[n:]
+        self.explored += len(batch)
+        return batch

@@ -97,6 +97,11 @@ class Space:
             raise ConfigError(f"a space of {task.name} is to be made from traces: give at least one.")
         return cls(task, tuple(sketches.values()), Materialiser(task))
 
+    def count_anew(self) -> None:
+        """Forgets `slow_rows` and `referred`: a run begins, and others may have used the space."""
+        self.slow_rows = 0
+        self.referred.clear()
+
     @property
     def supported(self) -> tuple[bool, ...]:
         """For each sketch, whether its decisions are evaluated as arrays."""

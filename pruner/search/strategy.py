@@ -51,4 +51,6 @@ class SearchStrategy(ABC):
         pool: Population | None,
         rng: np.random.Generator,
     ) -> Session:
-        """A session on the space; with `pool`, only its rows may be proposed."""
+        """A session on the space; with `pool`, only its rows may be proposed. They were recorded, so that
+        each may be, whatever TVM makes of it today. Raises ConfigError for a pool where `ranks_pool` is
+        false."""
