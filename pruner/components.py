@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+from hydra.utils import get_class
+from omegaconf import OmegaConf
 
 from pruner.adapt.rule import AdaptationRule, Frozen
 from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
+from pruner.config import CONF, groups
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
 from pruner.measure.measurement import Measurer
@@ -47,6 +52,8 @@ class Components:
                 f"measure is {measurer!r}, a {type(measurer).__name__}: give an instance of "
                 f"{Measurer.__module__}.{Measurer.__name__}."
             )
+        if measurer.pool is not None:
+            check_ranks_pool(self.search)
         if measurer.times or not self.adapt.learns:
             return self, []
         checkpoint = self.adapt.checkpoint
@@ -56,6 +63,22 @@ class Components:
         elif not self.verifier.fitted:
             note += ", and the draft's order is the verifier's"
         return replace(self, adapt=Frozen(checkpoint=checkpoint)), [note]
+
+
+def check_ranks_pool(search: SearchStrategy) -> None:
+    """Raises ConfigError for a strategy that cannot choose from recorded programs."""
+    if search.ranks_pool:
+        return
+    able = []
+    for option in groups()["search"]:
+        described: Any = OmegaConf.load(CONF / "search" / f"{option}.yaml")
+        strategy: Any = None if OmegaConf.is_missing(described, "_target_") else get_class(described._target_)
+        if strategy is not None and strategy.ranks_pool:
+            able.append(f"search={option}")
+    raise ConfigError(
+        f"{type(search).__name__} makes its own candidates, and in a replay (measure=replay) only recorded "
+        f"programs can be measured: choose {' or '.join(able)}, or one of your own with ranks_pool=True."
+    )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from hydra.errors import (
     OverrideParseException,
 )
 from hydra.utils import instantiate as hydra_instantiate
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from pruner.errors import ConfigError
@@ -39,7 +39,11 @@ CONF = Path(__file__).parent / "conf"
 PRESETS = "experiment"
 
 # Values of these are text: what Hydra's grammar cannot read (JSON, brackets in a path) is taken as it stands.
-TEXT_KEYS = ("workload", "target", "work_dir")
+TEXT_KEYS = ("workload", "data", "target", "work_dir")
+
+
+# The class of measure=replay, which alone needs `data`.
+REPLAY = "pruner.measure.replay.ReplayMeasurer"
 
 
 def groups() -> dict[str, list[str]]:
@@ -87,8 +91,8 @@ def compose_sweep(overrides: Sequence[str], config_dir: str | None = None) -> li
 def instantiate(cfg: DictConfig | Mapping[str, Any], **runtime: Any) -> Any:
     """The component that a group describes: its `_target_`, called with its settings and `runtime`.
 
-    By family, `runtime` is: draft `device`; verifier and adapt `seed`; measure `task` and `threads`; else
-    none. What a class of the user's own does not take is left out.
+    By family, `runtime` is: draft `device`; verifier and adapt `seed`; measure `task`, `threads` and, of a
+    replay, `pool`; else none. What a class of the user's own does not take is left out.
     Hydra would take dataclasses among the arguments for configs, so they are passed after it is done.
 
     Raises ConfigError when the class cannot be imported or does not take the settings.
@@ -300,6 +304,7 @@ def _check(cfg: DictConfig) -> None:
         )
     if not isinstance(cfg.work_dir, str) or not cfg.work_dir.strip():
         raise ConfigError(f"work_dir={cfg.work_dir} is not accepted: give a folder, or leave it out.")
+    _check_data(cfg)
     whole(1, trials=cfg.trials, batch=cfg.batch)
     whole(0, seed=cfg.seed)
     minutes = cfg.minutes
@@ -318,3 +323,24 @@ def _check(cfg: DictConfig) -> None:
             raise ConfigError(
                 f"{group}=custom needs its class: {group}._target_=package.Class (and {group}.setting=value)."
             )
+
+
+def _check_data(cfg: DictConfig) -> None:
+    """Records are there to be replayed, and a replay is of records."""
+    data = OmegaConf.to_container(cfg.data) if isinstance(cfg.data, ListConfig) else cfg.data
+    paths = data if isinstance(data, list) else [data]
+    if data is not None and not (paths and all(isinstance(path, str) and path.strip() for path in paths)):
+        raise ConfigError(f"data={cfg.data} is not accepted: give a path, or a list of paths.")
+    measure = cfg.get("measure")
+    replays = isinstance(measure, DictConfig) and measure.get("_target_") == REPLAY
+    if replays and data is None:
+        raise ConfigError(
+            "measure=replay needs data=PATH, the records to replay: what `pruner records inspect PATH` "
+            "reads. workload= then names one of their tasks."
+        )
+    if data is not None and not replays:
+        raise ConfigError(f"data={cfg.data} is for measure=replay: add that, or leave data out.")
+    if data is not None and cfg.target is not None:
+        raise ConfigError(
+            f"target={cfg.target} cannot be chosen in a replay: it is the recorded one. Leave target out."
+        )

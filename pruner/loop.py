@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pruner import compiled, report
 from pruner.adapt.learner import Learner
 from pruner.components import Budget, Components
 from pruner.display import Display, RoundReport
-from pruner.errors import ConfigError, PrunerError, UntunableError
+from pruner.errors import ConfigError, PrunerError, RejectedError, UntunableError
 from pruner.interrupt import Stop, stop_on_interrupt
 from pruner.measure.clock import Clock, stage
 from pruner.measure.measurement import MeasureInterrupted, Measurement, Measurer
@@ -24,13 +25,14 @@ from pruner.records.database import plain, write_database
 from pruner.records.journal import (
     Baseline,
     Confirmation,
+    Contents,
     End,
     Header,
     Journal,
     Round,
     check_free,
 )
-from pruner.records.trials import trials_of
+from pruner.records.trials import best_alone, trials_of
 from pruner.records.versions import versions
 from pruner.result import TuneResult
 from pruner.search.candidate import Candidate
@@ -86,6 +88,8 @@ class Run:
         }
         if not self.measurer.times:
             shown["measure"] = "compile"
+        if self.measurer.pool is not None:
+            shown["measure"] = "replay"
         try:
             with self.clock.running():
                 check_free(self.work_dir, self._header())
@@ -139,11 +143,14 @@ class Run:
                 self._report(None, interrupted=True)
 
     def _space(self) -> Space:
-        """The design space; when it is empty, the error says how fast the program is as it stands."""
+        """The design space, that of the pool where there is one; when it is empty, the error says how fast
+        the program is as it stands."""
+        pool = self.measurer.pool
         try:
-            space = Space.of(self.task)
+            space = Space.of(self.task) if pool is None else pool.space
         except UntunableError as error:
             raise self._untunable(str(error)) from error
+        space.count_anew()
         slow = space.supported.count(False)
         if slow:
             self._note(
@@ -163,7 +170,9 @@ class Run:
         parts = self.components
         rng = np.random.default_rng(self.seed)
         learner = Learner(parts.verifier, parts.adapt, parts.device, self._note)
-        session = parts.search.start(space, draft=parts.draft, verifier=learner.verifier, pool=None, rng=rng)
+        session = parts.search.start(
+            space, draft=parts.draft, verifier=learner.verifier, pool=self.measurer.pool, rng=rng
+        )
         task = learner.new_task()
         while not (reason := self._spent(stop)):
             left = self.budget.trials - len(self.candidates)
@@ -229,6 +238,7 @@ class Run:
             settings=dict(self.settings),
             versions=versions(self.task.target.kind.name),
             timed=self.measurer.times,
+            replayed=self.measurer.pool is not None,
         )
 
     def _open_journal(self) -> None:
@@ -253,7 +263,15 @@ class Run:
         predicted: list[float | None] = [None] * len(candidates)
         if not self.measurer.times:
             predicted = compiled.predicted(self.components.draft, candidates)
-        trials = trials_of(candidates, measurements, predicted, number, measured + 1, elapsed)
+        trials = trials_of(
+            candidates,
+            measurements,
+            predicted,
+            number,
+            measured + 1,
+            elapsed,
+            replayed=self.measurer.pool is not None,
+        )
         seconds = self.clock.seconds()
         self.counts["measured"] = measured + len(trials)
         self.journal.append(*trials, Round(number, measured + len(trials), seconds, dict(self.counts)))
@@ -293,13 +311,24 @@ class Run:
                 return min(stood, key=lambda m: m.latency_s or 0.0).compared or None
         return None
 
+    def _entered(self) -> Contents:
+        """What the database is made from: of a replay the best program alone, for the records are kept."""
+        contents = self.journal.contents
+        if not contents.header.replayed:
+            return contents
+        try:
+            return best_alone(contents, self.candidates)
+        except RejectedError as error:
+            self._note(f"TVM makes no program of the best trial today, so the database is empty: {error}")
+            return replace(contents, trials=[])
+
     def _report(self, correct: bool | None, interrupted: bool) -> TuneResult:
         contents = self.journal.contents
         counts = {**self.counts, "measured": len(self.candidates)}
         unwritten: OSError | None = None
         try:
             if contents.header.timed:
-                write_database(self.work_dir, self.task, contents)
+                write_database(self.work_dir, self.task, self._entered())
             report.write_curve(self.work_dir, contents)
         except OSError as error:  # what is written last is small, and the user sees the result all the same
             unwritten = error

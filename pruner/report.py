@@ -36,7 +36,8 @@ class Summary:
     their total.
     failures: failed trials by kind; their sum is `failed`. resources: of a run that times nothing, the least
     and the most registers, spilled bytes, … of the compiled programs (see compiled.NEEDS), else None.
-    notes: what the user was told on the way.
+    replayed: nothing was run; latencies, and the seconds of `run`, are those that were recorded. notes: what
+    the user was told on the way.
     """
 
     workload: str
@@ -53,6 +54,7 @@ class Summary:
     seconds: dict[str, float]
     versions: dict[str, str]
     resources: dict[str, dict[str, int]] | None = None
+    replayed: bool = False
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -85,6 +87,7 @@ class Summary:
             seconds=dict(seconds),
             versions=header.versions,
             resources=None if header.timed else compiled.ranges(contents),
+            replayed=header.replayed,
             notes=tuple(notes),
         )
 
@@ -129,7 +132,8 @@ def _draw(frame: pd.DataFrame, contents: Contents, path: Path) -> None:
         _draw_latencies(frame, contents, axes)
     else:
         compiled.draw(frame, axes)
-    figure.suptitle(f"{contents.header.workload} on {contents.header.device}")
+    replayed = ", replayed from records" if contents.header.replayed else ""
+    figure.suptitle(f"{contents.header.workload} on {contents.header.device}{replayed}")
     figure.savefig(path, dpi=120)
 
 
@@ -158,12 +162,16 @@ def final_table(summary: Summary) -> Table:
     table.add_column(style="bold")
     table.add_column()
     if summary.resources is None:
-        table.add_row("untuned", latency(summary.baseline_s))
+        if not summary.replayed:
+            table.add_row("untuned", latency(summary.baseline_s))
         table.add_row("best", latency(summary.best_s))
         if summary.baseline_s and summary.best_s:
             table.add_row("speed-up", f"{summary.baseline_s / summary.best_s:.2f}x")
-        verdict = "equals the untuned program's" if summary.correct else "not compared"
-        table.add_row("output", verdict)
+        if summary.replayed:
+            table.add_row("replayed", "nothing was run: latencies and the seconds of run are recorded")
+        else:
+            verdict = "equals the untuned program's" if summary.correct else "not compared"
+            table.add_row("output", verdict)
     else:
         needs = [compiled.words(name, summary.resources) for name in summary.resources]
         table.add_row("compiled", "\n".join([str(summary.trials - summary.failed), *needs]))
@@ -189,6 +197,8 @@ def closing(summary: Summary, contents: Contents, work_dir: str | os.PathLike[st
         if summary.resources is not None:
             return f"No candidate compiled.{why}"
         return f"No candidate ran; the untuned program is all there is.{why}"
+    if summary.replayed:
+        return f"The best program is in the database of {Path(work_dir).resolve()}."
     command = f"Run the result: {load_command(work_dir, summary.threads)}"
     if summary.baseline_s is not None and summary.baseline_s < summary.best_s:
         return f"No candidate is faster than the untuned program.\n{command}"

@@ -18,7 +18,7 @@ from pruner.adapt.rule import AdaptationRule, Scratch
 from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
 from pruner.analyzer.roofline import RooflineDraft
-from pruner.components import Budget, Components
+from pruner.components import Budget, Components, check_ranks_pool
 from pruner.config import imported, instantiate
 from pruner.costmodel.verifier import Verifier
 from pruner.costmodel.xgb import XGBVerifier
@@ -27,7 +27,8 @@ from pruner.loop import Run
 from pruner.measure.clock import Clock
 from pruner.measure.local import LocalMeasurer
 from pruner.measure.measurement import Measurer
-from pruner.placement import given_device, host_threads, placed
+from pruner.placement import given_device, host_threads, placed, placed_on_records
+from pruner.replaying import check_recorded, load_pool
 from pruner.result import TuneResult
 from pruner.search.latent import LatentSearch
 from pruner.search.strategy import SearchStrategy
@@ -56,8 +57,8 @@ def tune(
     """Tunes one tensor program.
 
     Args:
-        mod: a PrimFunc, or a module with one.
-        target: overrides the device's own.
+        mod: a PrimFunc, or a module with one; in a replay, what was recorded: `pool.task.mod`.
+        target: overrides the device's own; in a replay it is the recorded one.
         trials, batch, minutes: see Budget.
         device: one, or the name of a declared one; by default the machine this runs on.
         draft, verifier, search, adapt, measurer: components; by default those of `pruner tune`.
@@ -75,7 +76,12 @@ def tune(
         return make_task(mod, complete, name)
 
     given = given_device({"name": device}) if isinstance(device, str) else device
-    device, task, notes = placed(given, target, load)
+    if measurer is None or measurer.pool is None:
+        device, task, notes = placed(given, target, load)
+    else:
+        task = measurer.pool.space.task
+        check_recorded(task, target, make_task(mod, task.target, name).mod)
+        device, notes = placed_on_records(given, task, measurer.machine)
     threads = host_threads(device)
     components = Components(
         device,
@@ -102,16 +108,24 @@ def run(cfg: DictConfig, clock: Clock) -> TuneResult:
         return load_task(cfg.workload, complete)
 
     described: Any = OmegaConf.to_container(cfg.device)
-    device, task, notes = placed(given_device(described), cfg.target, load)
+    search = instantiate(cfg.search)
+    pool = None
+    if cfg.data is None:
+        device, task, notes = placed(given_device(described), cfg.target, load)
+    else:
+        check_ranks_pool(search)
+        pool = load_pool(cfg)
+        task = pool.task
+        device, notes = placed_on_records(given_device(described), task, pool.machine)
     threads = host_threads(device)
     components = Components(
         device,
         instantiate(cfg.draft, device=device),
         instantiate(cfg.verifier, seed=cfg.seed),
-        instantiate(cfg.search),
+        search,
         instantiate(cfg.adapt, seed=cfg.seed),
     )
-    made = instantiate(cfg.measure, task=task, threads=threads)
+    made = instantiate(cfg.measure, task=task, threads=threads, pool=pool)
     components, more = components.suited_to(made)
     shown: Any = OmegaConf.to_container(cfg)
     settings = {str(key): value for key, value in shown.items() if key not in ("work_dir", "workload")}

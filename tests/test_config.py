@@ -17,6 +17,8 @@ from pruner.measure.clock import Clock
 from pruner.settings import parameters
 
 W = "workload=C2D/1"
+# What an option needs besides.
+NEEDED = {"replay": ["data=records"]}
 
 
 class Component:
@@ -43,9 +45,9 @@ def test_the_defaults_are_the_documented_ones():
         "explored": 8000,
         "size": 512,
         "random": 32,
+        "share": 0.25,
     }
     assert cfg.verifier.features == "symbols"
-        "share": 0.25,
     assert cfg.search["_target_"].endswith("LatentSearch")
     assert cfg.adapt["_target_"].endswith("Scratch")
     assert "hydra" not in cfg
@@ -58,7 +60,7 @@ def test_the_defaults_are_the_documented_ones():
     [(group, option) for group, options in groups().items() for option in options if group != PRESETS],
 )
 def test_every_option_composes(group, option):
-    overrides = [W, f"{group}={option}"]
+    overrides = [W, f"{group}={option}", *NEEDED.get(option, ())]
     if option == "custom":
         overrides.append(f"{group}._target_=some.Class")
     chosen = compose(overrides)[group]
@@ -75,7 +77,7 @@ def test_every_option_composes(group, option):
     ],
 )
 def test_every_option_is_a_class_and_repeats_its_defaults(group, option):
-    chosen = dict(compose([W, f"{group}={option}"])[group])
+    chosen = dict(compose([W, f"{group}={option}", *NEEDED.get(option, ())])[group])
     takes, _ = parameters(get_class(chosen.pop("_target_")))
     defaults = {name: p.default for name, p in takes.items() if p.default is not p.empty}
     assert chosen == {name: defaults[name] for name in chosen}
@@ -95,10 +97,19 @@ def test_hydras_run_folder_is_the_work_dir():
         ("work_dir=7", "work_dir", "7"),
         ("workload=my file.py:conv", "workload", "my file.py:conv"),
         ("minutes=0.5", "minutes", 0.5),
+        ("seed=3", "data", None),
     ],
 )
 def test_text_is_taken_as_it_stands(given, key, value):
     assert compose([W, given])[key] == value
+
+
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [("data=a (1)/b[2].npz", "a (1)/b[2].npz"), ("data=7", "7"), ("data=[a,b/c.npz]", ["a", "b/c.npz"])],
+)
+def test_records_are_a_path_as_it_stands_or_a_list_of_paths(given, paths):
+    assert compose([W, "measure=replay", given]).data == paths
 
 
 @pytest.mark.parametrize(
@@ -132,6 +143,12 @@ def test_text_is_taken_as_it_stands(given, key, value):
         ([W, "+trials=2"], r"without '\+'"),
         ([W, "seed=${nothing}"], "nothing"),
         ([W, "verifier=custom"], "verifier._target_"),
+        ([W, "measure=replay"], "needs data=PATH"),
+        ([W, "data=records"], "data=records is for measure=replay"),
+        ([W, "measure=replay", "data=[]"], "a path, or a list"),
+        ([W, "measure=replay", "data=[a,3]"], "a path, or a list"),
+        ([W, "measure=replay", "data="], "a path, or a list"),
+        ([W, "measure=replay", "data=records", "target=llvm"], "target=llvm cannot be chosen in a replay"),
     ],
 )
 def test_bad_settings_are_named(overrides, named):

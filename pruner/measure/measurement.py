@@ -11,6 +11,7 @@ from tvm.target import Target
 
 from pruner.measure.nvcc import Resources
 from pruner.search.candidate import Candidate
+from pruner.search.population import Population
 
 # build: did not compile; timeout: killed after its time; run: crashed or raised; wrong: other numbers
 # than the untuned program.
@@ -48,9 +49,14 @@ class MeasureInterrupted(KeyboardInterrupt):
 
 class Measurer(ABC):
     """Measures candidates on a device. `times`: it gives latencies; one that does not gives `resources`,
-    and the run then learns nothing and ends without a best program."""
+    and the run then learns nothing and ends without a best program.
+
+    pool: the only candidates it can measure, because others measured them; None = any. machine: that they
+    were measured on."""
 
     times: ClassVar[bool] = True
+    pool: Population | None = None
+    machine: str = ""
 
     @classmethod  # noqa: B027 (optional: most take any target)
     def check_target(cls, target: Target) -> None:

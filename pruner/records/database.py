@@ -38,8 +38,14 @@ def trace_json(candidate: Candidate) -> list[Any]:
     try:
         trace = candidate.materialise().trace
     except RejectedError:
-        trace = candidate.decided
+        return decided_json(candidate)
     values: list[Any] = plain(trace.as_json())
+    return values
+
+
+def decided_json(candidate: Candidate) -> list[Any]:
+    """The candidate's trace as it is before TVM applies it, as plain JSON values."""
+    values: list[Any] = plain(candidate.decided.as_json())
     return values
 
 

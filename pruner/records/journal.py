@@ -25,7 +25,8 @@ class Header:
 
     workload_hash: structural hash of the module, hex. target: as a JSON object. threads: asked for;
     runtime_threads: what TVM's runtime really uses. fingerprint: of the machine (see Device). timed: False
-    where programs are compiled only (measure=compile): no latency is there then.
+    where programs are compiled only (measure=compile): no latency is there then. replayed: True where the
+    trials are records of the machine with this fingerprint, and nothing was measured.
     """
 
     kind: ClassVar[str] = "header"
@@ -41,6 +42,7 @@ class Header:
     versions: dict[str, str]
     format: int = FORMAT
     timed: bool = True
+    replayed: bool = False
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -72,7 +74,8 @@ class Baseline:
 @dataclass(frozen=True)
 class Trial:
     """One measured candidate. trial counts from 1. key: the candidate's key, hex. trace: the whole trace,
-    post-processing included. elapsed_s: since the run started. The rest as in Measurement.
+    post-processing included; of a replay, as it was decided. elapsed_s: since the run started. The rest as in
+    Measurement.
 
     Of a run that times nothing: resources: registers, spill_bytes, shared_bytes, stack_bytes and cubin_bytes
     as in Resources, None for a failure; draft_s: the seconds that the draft model predicts, None where it

@@ -49,8 +49,8 @@ def read_journal(path: str | os.PathLike[str]) -> Recorded:
     numbers: list[int] = []
     traces: list[Upgraded] = []
     for trial, line in zip(contents.confirmed(), places, strict=True):
-        if not contents.header.timed:
-            report.skip(path, line, "not timed", task=task.name)
+        if not contents.header.timed or contents.header.replayed:
+            report.skip(path, line, "replayed" if contents.header.timed else "not timed", task=task.name)
             continue
         try:
             traces.append(_decided(trial.trace))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from pruner.measure.measurement import Measurement
-from pruner.records.database import trace_json
-from pruner.records.journal import Trial
+from pruner.records.database import decided_json, trace_json
+from pruner.records.journal import Contents, Trial
 from pruner.search.candidate import Candidate
 
 
@@ -18,15 +18,19 @@ def trials_of(
     number: int,
     first: int,
     elapsed_s: float,
+    *,
+    replayed: bool = False,
 ) -> list[Trial]:
     """A trial a candidate. predicted: the draft's seconds of each. number: of the round. first: the number of
-    the first trial. elapsed_s: since the run began."""
+    the first trial. elapsed_s: since the run began. replayed: TVM is not asked what it makes of the
+    candidates."""
+    trace_of = decided_json if replayed else trace_json
     return [
         Trial(
             trial=i,
             round=number,
             key=candidate.key.hex(),
-            trace=trace_json(candidate),
+            trace=trace_of(candidate),
             latency_s=m.latency_s,
             spread_s=m.spread_s,
             build_s=m.build_s,
@@ -41,3 +45,14 @@ def trials_of(
             zip(candidates, measurements, predicted, strict=True), first
         )
     ]
+
+
+def best_alone(contents: Contents, candidates: Sequence[Candidate]) -> Contents:
+    """Of a replay, the journal with its best trial alone, whose trace is that of the program that TVM makes
+    of it. candidates: of all trials, in order. Raises RejectedError when TVM makes none today."""
+    best = contents.best()
+    if best is None:
+        return replace(contents, trials=[])
+    candidate = candidates[best.trial - 1]
+    candidate.materialise()
+    return replace(contents, trials=[replace(best, trace=trace_json(candidate))], confirmations=[])
