@@ -51,7 +51,7 @@ _ENDS = {
 
 
 class Run:
-    """One run of the loop; `go` does it all."""
+    """One run of the loop; `go` does it all. picture: whether it draws the curve."""
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Run:
         settings: Mapping[str, Any],
         display: Display,
         clock: Clock,
+        picture: bool = True,
     ) -> None:
         self.task = task
         self.components = components
@@ -74,6 +75,7 @@ class Run:
         self.settings = settings
         self.display = display
         self.clock = clock
+        self.picture = picture
         self.journal: Journal
         self.candidates: list[Candidate] = []
         self.counts: dict[str, int] = {}
@@ -329,7 +331,7 @@ class Run:
         try:
             if contents.header.timed:
                 write_database(self.work_dir, self.task, self._entered())
-            report.write_curve(self.work_dir, contents)
+            report.write_curve(self.work_dir, contents, picture=self.picture)
         except OSError as error:  # what is written last is small, and the user sees the result all the same
             unwritten = error
         summary = report.Summary.of(

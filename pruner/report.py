@@ -116,13 +116,14 @@ def curve(contents: Contents) -> pd.DataFrame:
     return frame if contents.header.timed else frame.join(compiled.columns(contents))
 
 
-def write_curve(work_dir: str | os.PathLike[str], contents: Contents) -> None:
-    """Writes curve.csv and curve.png: best latency against trials and against seconds, or what programs
-    need that were not timed."""
+def write_curve(work_dir: str | os.PathLike[str], contents: Contents, *, picture: bool = True) -> None:
+    """Writes curve.csv and, as a picture, curve.png: best latency against trials and against seconds, or what
+    programs need that were not timed."""
     frame = curve(contents)
     folder = Path(work_dir)
     frame.to_csv(folder / "curve.csv", index=False)
-    _draw(frame, contents, folder / "curve.png")
+    if picture:
+        _draw(frame, contents, folder / "curve.png")
 
 
 def _draw(frame: pd.DataFrame, contents: Contents, path: Path) -> None:

@@ -28,6 +28,7 @@ from pruner.measure.clock import Clock
 from pruner.measure.local import LocalMeasurer
 from pruner.measure.measurement import Measurer
 from pruner.placement import given_device, host_threads, placed, placed_on_records
+from pruner.records.recorded_pool import RecordedPool
 from pruner.replaying import check_recorded, load_pool
 from pruner.result import TuneResult
 from pruner.search.latent import LatentSearch
@@ -100,8 +101,21 @@ def tune(
     )
 
 
-def run(cfg: DictConfig, clock: Clock) -> TuneResult:
-    """`pruner tune`: a run as the settings say, shown on the terminal. clock: running since the command."""
+def run(
+    cfg: DictConfig,
+    clock: Clock,
+    *,
+    pool: RecordedPool | None = None,
+    display: Display | None = None,
+    picture: bool = True,
+) -> TuneResult:
+    """`pruner tune`: a run as the settings say, by default shown on the terminal.
+
+    Args:
+        clock: running since the command.
+        pool: that the settings name, where it has been read already.
+        picture: whether to draw the curve, which takes as long as some fifty recorded trials.
+    """
 
     def load(complete: Target) -> Task:
         _check(imported(cfg.measure).func, complete)
@@ -109,12 +123,11 @@ def run(cfg: DictConfig, clock: Clock) -> TuneResult:
 
     described: Any = OmegaConf.to_container(cfg.device)
     search = instantiate(cfg.search)
-    pool = None
     if cfg.data is None:
         device, task, notes = placed(given_device(described), cfg.target, load)
     else:
         check_ranks_pool(search)
-        pool = load_pool(cfg)
+        pool = pool or load_pool(cfg)
         task = pool.task
         device, notes = placed_on_records(given_device(described), task, pool.machine)
     threads = host_threads(device)
@@ -133,9 +146,9 @@ def run(cfg: DictConfig, clock: Clock) -> TuneResult:
         settings["adapt"] = _described(components.adapt)
     budget = Budget(cfg.trials, cfg.batch, cfg.minutes)
     folder = Path(cfg.work_dir)
-    return Run(task, components, made, budget, cfg.seed, folder, settings, make_display(), clock).go(
-        [*notes, *more]
-    )
+    shown_on = display or make_display()
+    tuned = Run(task, components, made, budget, cfg.seed, folder, settings, shown_on, clock, picture)
+    return tuned.go([*notes, *more])
 
 
 def _check(measures: object, target: Target) -> None:
