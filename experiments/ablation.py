@@ -51,7 +51,6 @@ def ablation(cfg: DictConfig, words: Sequence[str]) -> None:
     were given."""
     base, arms = _arms(cfg)
     trials = cfg.trials or _TRIALS[cfg.measure]
-    whole(1, trials=trials)
     made = output.origin(NAME, words)
     places, left_out = _places(cfg)
     folder = Path(cfg.blocks or cfg.work_dir)
@@ -98,7 +97,8 @@ def _arms(cfg: DictConfig) -> tuple[Base, list[Arm]]:
     settings.check_filled(cfg, "seed", "arms")
     for seed in cfg.seed:
         whole(0, seed=seed)
-    whole(1, batch=cfg.batch)
+    whole(0, trials=cfg.trials)
+    whole(1, batch=cfg.batch, programs=cfg.programs)
     positive(trial_s=cfg.trial_s)
     check_overrides(cfg.overrides)
     base = Base.load(cfg.base, cfg.source or _SOURCE[cfg.measure])

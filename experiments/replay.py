@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
-from pruner.measure.replay import ReplayMeasurer
-from pruner.records.recorded_pool import RecordedPool
 
 from experiments import output
 from experiments.arm import Arm, ArmError, ArmRun, read_run
@@ -27,11 +25,10 @@ from pruner.errors import ConfigError, PrunerError
 from pruner.features.make import features_kept_in
 from pruner.measure.clock import Clock
 from pruner.measure.measurement import Measurer
+from pruner.measure.replay import ReplayMeasurer
 from pruner.records.read import read
+from pruner.records.recorded_pool import RecordedPool
 from pruner.tune import run
-
-# Records that a task must have: of fewer, any order of them finds the best soon.
-ENOUGH = 500
 
 
 @dataclass(frozen=True)
@@ -109,17 +106,21 @@ def recorded_places(cfg: DictConfig, cache: Path) -> tuple[dict[str, Recorded], 
     for records in by_task(dataset, cfg.recorded, cfg.tasks):
         name, valid = records.tasks[0].id, int((records.failure == "").sum())
         reason = f"{len(records)} records"
-        if len(records) >= ENOUGH and valid:
+        if len(records) >= cfg.programs and valid:
             pool = RecordedPool(records)
-            if len(pool) >= ENOUGH:
+            if len(pool) >= cfg.programs:
                 places[name] = Recorded(pool, paths, cfg.device, cfg.batch, cfg.trial_s, cache)
                 continue
             reason = f"{len(pool)} distinct programs"
         elif not valid:
             reason = "no valid record"
         if cfg.tasks:
-            raise ConfigError(f"tasks={name} has {reason}: a replay needs {ENOUGH} programs. Leave it out.")
+            raise ConfigError(
+                f"tasks={name} has {reason}: a replay needs {cfg.programs} programs. Leave it out."
+            )
         left_out.append(f"{name} ({reason})")
     if not places:
-        raise ConfigError(f"no task has {ENOUGH} recorded programs: {', '.join(left_out) or 'no records'}.")
+        raise ConfigError(
+            f"no task has {cfg.programs} recorded programs: {', '.join(left_out) or 'no records'}."
+        )
     return places, left_out

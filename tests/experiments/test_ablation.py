@@ -1,0 +1,283 @@
+"""Ablations: arms from a base, their figures by hand, replays from the command to the page."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from experiments import ablation_rows, report
+from experiments.ablation import main
+from experiments.ablation_draw import shares
+from experiments.ablation_summary import pairs, statistics
+from experiments.bases import Base, changed
+from experiments.settings import CONF
+from pruner.config import compose, instantiate
+from pruner.costmodel.pretrained import load_into
+from pruner.errors import ConfigError
+from pruner.measure.clock import STAGES
+from pruner.records.recorded_pool import RecordedPool
+from tests.experiments.study_util import block
+
+EXCERPT = Path(__file__).parents[1] / "data" / "metaschedule"
+REPLAY = [f"data={EXCERPT}", "device=a100-40g", "tasks=[0]", "trials=12", "batch=4", "programs=20"]
+ARMS = sorted(path.stem for path in (CONF / "arm").glob("*.yaml") if "changes" in OmegaConf.load(path))
+
+
+@pytest.fixture
+def go(tmp_path):
+    def run(*words, name="study"):
+        folder = tmp_path / name
+        assert main([*REPLAY, f"cache={tmp_path / 'features'}", f"work_dir={folder}", *words]) == 0
+        return json.loads((folder / "ablation.json").read_text())
+
+    return run
+
+
+def test_a_change_takes_the_place_of_what_is_said_of_its_key_or_group():
+    base = ["draft=symbol", "adapt=momentum", "adapt.checkpoint=a", "batch=5"]
+    assert changed(base, []) == base
+    assert changed(base, ["adapt=scratch"]) == ["draft=symbol", "batch=5", "adapt=scratch"]
+    assert changed(base, ["adapt.checkpoint=b", "draft.size=9"]) == [
+        "draft=symbol",
+        "adapt=momentum",
+        "batch=5",
+        "adapt.checkpoint=b",
+        "draft.size=9",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("base", "source"), [("pruner", "x86-64"), ("pruner", "a100-f1"), ("moa", "a100-f1")]
+)
+@pytest.mark.parametrize("name", ARMS)
+def test_every_arm_differs_from_its_base_in_one_part_and_its_checkpoint_suits_it(base, source, name):
+    whole = compose(["workload=GMM/0", *Base.load(base, source).overrides])
+    arm = compose(["workload=GMM/0", *Base.load(base, source).arm(name).overrides])
+    differing = {group for group in ("draft", "verifier", "search", "adapt") if arm[group] != whole[group]}
+    parts = {
+        "full": set(),
+        "no_draft": {"search"},
+        "random_draft": {"draft"},
+        "no_dataflow": {"verifier", "adapt"},  # its checkpoint is another, too
+        "no_statement": {"verifier", "adapt"},
+        "no_adaptation": {"adapt"},
+        "finetune": {"adapt"},
+        "gap": {"adapt"},
+        "offline": {"adapt"},
+        "offline_no_draft": {"search", "adapt"},
+        "offline_tenset_mlp": {"verifier", "search", "adapt"},
+        "offline_tlp": {"verifier", "search", "adapt"},
+    }
+    assert differing == parts[name]
+    if arm.adapt.get("checkpoint"):
+        load_into(instantiate(arm.verifier, seed=0), arm.adapt.checkpoint)
+
+
+def test_a_base_or_an_arm_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="Did you mean pruner"):
+        Base.load("prunr", "a100-f1")
+    base = Base.load("pruner", "a100-f1")
+    with pytest.raises(ConfigError, match="Did you mean no_draft"):
+        base.arm("no_darft")
+    with pytest.raises(ConfigError, match="there is no checkpoint pacm-k80-no_dataflow"):
+        Base.load("pruner", "k80").arm("no_dataflow")
+    (tmp_path / "mine.yaml").write_text("overrides: [draft=none]\n")
+    with pytest.raises(ConfigError, match="holds overrides: changes are needed"):
+        base.arm(str(tmp_path / "mine.yaml"))
+
+
+def test_rows_by_hand():
+    """Two arms, best known 40 us (of the other arm), looked at after 2, 4 and 8 trials."""
+    made = block("W", 0, {"full": [(1, 3.0, 80), (4, 9.0, 50), (8, 20.0, 41)], "other": [(3, 5.0, 40)]})
+    first, second = ablation_rows.rows([made], ["full", "other"], (2, 4, 8))
+    assert first["shares"] == pytest.approx({2: 0.5, 4: 0.8, 8: 40 / 41})
+    assert first["score"] == pytest.approx((0.5 + 0.8 + 40 / 41) / 3)
+    assert (first["trials_to_5pct"], first["seconds_to_5pct"], first["reached"]) == (8, 20.0, True)
+    assert second["shares"] == {2: 0.0, 4: 1.0, 8: 1.0}
+    assert second["trials_to_5pct"] == 3
+    # A better program was recorded: nobody came near, and all trials count.
+    made.best_s = 20e-6
+    first, second = ablation_rows.rows([made], ["full", "other"], (8,))
+    assert (first["score"], second["score"]) == pytest.approx((20 / 41, 0.5))
+    assert (first["reached"], first["trials_to_5pct"], first["seconds_to_5pct"]) == (False, 8, 20.0)
+    # Studies that ran beside it took its cores.
+    made.beside = 2
+    first, _ = ablation_rows.rows([made], ["full", "other"], (8,))
+    assert (first["seconds_to_5pct"], first["seconds"], first["trials_to_5pct"]) == (None, {}, 8)
+
+
+def test_the_best_known_is_of_all_seeds_on_one_machine():
+    blocks = [
+        block("W", 0, {"full": [(1, 1.0, 50)]}),
+        block("W", 1, {"full": [(1, 1.0, 40)]}),
+        block("W", 2, {"full": [(1, 1.0, 10)]}, machine="faster"),
+    ]
+    rows = ablation_rows.rows(blocks, ["full"], (1,))
+    assert [row["score"] for row in rows] == pytest.approx([0.8, 1.0, 1.0])
+
+
+def test_differences_are_taken_within_blocks():
+    """`other` is always a tenth behind, though blocks differ by far more."""
+    levels = (0.2, 0.5, 0.9)
+    rows = [
+        {
+            "workload": "W",
+            "seed": seed,
+            "arm": arm,
+            "score": level - less,
+            "latency_s": (1.0 + less) / level,
+            "trials_to_5pct": 5,
+            "seconds_to_5pct": 7.0,
+            "reached": True,
+            "seconds": {"total": 10.0},
+        }
+        for seed, level in enumerate(levels)
+        for arm, less in (("full", 0.0), ("other", 0.1), ("finetune", 0.05), ("no_adaptation", 0.08))
+    ]
+    found = statistics(rows, ["full", "other"])
+    assert found["other"]["difference"] == pytest.approx({"mean": -0.1, "low": -0.1, "high": -0.1})
+    assert found["other"]["latency_ratio"] == pytest.approx({"mean": 1.1, "low": 1.1, "high": 1.1})
+    assert found["full"]["score"]["mean"] == pytest.approx(np.mean(levels))
+    assert found["full"]["score"]["low"] < 0.4 < 0.7 < found["full"]["score"]["high"]
+    assert pairs(rows) == {"finetune-no_adaptation": pytest.approx({"mean": 0.03, "low": 0.03, "high": 0.03})}
+    # An arm that failed in a block is left out of it alone.
+    rows[1]["score"] = None
+    assert statistics(rows, ["full", "other"])["other"]["blocks"] == 2
+
+
+def test_the_curve_of_shares():
+    assert shares([[2, 1.0, 4.0], [4, 2.0, 2.0]], 1.0, 5).tolist() == [0.0, 0.25, 0.25, 0.5, 0.5]
+
+
+def test_a_replay_says_what_the_records_say(go, tmp_path):
+    found = go("arms=[full,random_draft,no_adaptation]", "seed=[0,1]", "trial_s=2.0")
+    pool = RecordedPool.load(EXCERPT, "0")
+    best_s = np.nanmin(pool.latency_s)
+    assert (found["looks"], found["trials"], found["blocks"]) == ([5, 10], 12, 2)
+    assert list(found["arms"]) == ["full", "random_draft", "no_adaptation"]
+    for row in found["results"]:
+        assert row["best_s"] == best_s
+        assert {latency for _, _, latency in row["curve"]} <= set(pool.latency_s.tolist())
+        assert row["seconds"]["run"] == pytest.approx(12 * 2.0)
+        assert row["seconds"]["build"] == 0.0
+        assert row["seconds"]["total"] > 24.0
+        assert row["score"] == pytest.approx(np.mean(list(row["shares"].values())))
+    for arm in found["arms"].values():
+        assert set(arm["seconds"]) == {*STAGES, "total"}
+        for key in ("score", "latency_s", "trials_to_5pct", "seconds_to_5pct", "difference"):
+            assert set(arm[key]) == {"mean", "low", "high"}
+    # In the order of recording, the lowest latency of the first records by hand.
+    ordered = pool.latency_s[np.argsort(pool.order)][:12]
+    for trial, share in found["as_recorded"]["0"]:
+        assert share == pytest.approx(best_s / np.nanmin([np.inf, *ordered[:trial]]))
+    text = (tmp_path / "study" / "ablation.md").read_text()
+    assert "Replay: nothing was run." in text
+    assert "2 s a trial where nobody kept the first" in text
+    assert (tmp_path / "study" / "ablation.png").stat().st_size > 0
+    table = pd.read_csv(tmp_path / "study" / "ablation.csv")
+    assert len(table) == 6
+    # Nothing says where on this machine the records are.
+    stored = json.loads(next((tmp_path / "study").glob("0-seed0.json")).read_text())
+    assert stored["settings"]["data"] == ["metaschedule"]
+
+
+def test_a_killed_study_run_again_gives_the_same_table(go, tmp_path):
+    words = ["arms=[full,no_adaptation]", "seed=[0,1,2]", f"cache={tmp_path / 'features'}"]
+    whole = go(*words, name="whole")
+    folder = tmp_path / "cut"
+    command = [sys.executable, "-m", "experiments.ablation", *REPLAY, *words, f"work_dir={folder}"]
+    study = subprocess.Popen(command)
+    deadline = time.monotonic() + 120
+    while not (folder / "0-seed0.json").exists():
+        assert study.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    study.send_signal(signal.SIGKILL)
+    study.wait()
+    again = go(*words, name="cut")
+    for key in ("looks", "workloads", "pairs", "as_recorded"):
+        assert again[key] == whole[key]
+    for arm, found in whole["arms"].items():
+        for key in (
+            "blocks",
+            "unreached",
+            "score",
+            "difference",
+            "latency_s",
+            "latency_ratio",
+            "trials_to_5pct",
+        ):
+            assert again["arms"][arm][key] == found[key]
+    kept = [(row["seed"], row["arm"], row["latency_s"], row["failures"]) for row in again["results"]]
+    assert kept == [(row["seed"], row["arm"], row["latency_s"], row["failures"]) for row in whole["results"]]
+
+
+def test_jobs_side_by_side_are_one_table_without_seconds(tmp_path, capsys):
+    words = ["-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "seed=0,1", "arms=[full,random_draft]"]
+    folder = tmp_path / "sweep"
+    assert main([*words, *REPLAY, f"cache={tmp_path / 'features'}", f"work_dir={folder}"]) == 0
+    jobs = [json.loads((folder / name / "ablation.json").read_text()) for name in "01"]
+    assert [job["seeds"] for job in jobs] == [[0], [1]]
+    assert report.main([str(folder)]) == 0
+    together = json.loads((folder / "ablation.json").read_text())
+    assert (together["seeds"], together["blocks"]) == ([0, 1], 2)
+    assert together["arms"]["full"]["seconds"]["total"]["mean"] is None
+    assert together["arms"]["full"]["score"]["mean"] == pytest.approx(
+        np.mean([job["arms"]["full"]["score"]["mean"] for job in jobs])
+    )
+    assert "blank, as studies ran beside one another" in (folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["measure=rpc"], "measure=rpc is not accepted: give replay or local"),
+        (["arms=[]"], r"arms=\[\] is empty"),
+        (["arms=[full,metaschedule_10]"], "holds overrides: changes are needed"),
+        (["device=null"], "measure=replay needs data= and device="),
+        (["tasks=[9]"], "there is no such task"),
+        (["measure=local"], "data= is of a replay"),
+        (["batch=0"], "batch=0 is not accepted"),
+        (["trial_s=0"], "trial_s=0"),
+        (["-m", "hydra/launcher=joblib", "seed=0,1", "measure=local", "data=[]"], "cannot run side by side"),
+        (["hydra/launcher=joblib"], "together with --multirun"),
+        (["-m", "hydra/launcher=slurm"], "accepted is hydra/launcher=joblib"),
+        (["-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=0"], "give a whole number from 1"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_anything_runs(tmp_path, capsys, words, message):
+    assert main([*REPLAY, f"work_dir={tmp_path / 'study'}", *words]) == 2
+    shown = capsys.readouterr()
+    assert re.search(message, shown.err)
+    assert not (tmp_path / "study").exists()
+
+
+def test_finished_studies_on_one_page(go, tmp_path, capsys):
+    go("arms=[full,no_draft]", "seed=[0]", name="sweep/0")
+    go("arms=[full,no_draft]", "seed=[1]", name="sweep/1")
+    assert report.main([str(tmp_path / "sweep")]) == 0
+    shown = capsys.readouterr().out
+    page = (tmp_path / "sweep" / "report.md").read_text()
+    assert page in shown
+    assert "2 blocks: 0 with seeds 0, 1" in page
+    assert "![ablation](ablation.png)" in page
+    assert "latency of no_draft over full's | 1.120 |" in page
+    together = json.loads((tmp_path / "sweep" / "ablation.json").read_text())
+    assert together["arms"]["no_draft"]["blocks"] == 2
+    # Where the page is elsewhere, it still finds the picture; a block that is there twice is refused.
+    other = tmp_path / "pages" / "all.md"
+    other.parent.mkdir()
+    assert report.main([str(tmp_path / "sweep" / "0"), "--page", str(other)]) == 0
+    assert "(../sweep/0/ablation.png)" in other.read_text()
+    go("arms=[full,no_draft]", "seed=[1]", name="sweep/2")
+    (tmp_path / "sweep" / "ablation.json").unlink()
+    assert report.main([str(tmp_path / "sweep")]) == 2
+    assert "have blocks in common" in capsys.readouterr().err
