@@ -55,7 +55,6 @@ class Schedule:
     seconds: float = 600.0
     mixed: bool = False
     shrink: float = 0.0
-    keep_statistics: bool = False
 
     def epochs_of(self, n: int) -> int:
         """How many epochs n candidates are shown in."""
@@ -126,10 +125,6 @@ def train(
     ):
         epoch += 1
         network.train()
-        if schedule.keep_statistics:
-            for layer in network.modules():
-                if isinstance(layer, torch.nn.BatchNorm1d):
-                    layer.eval()
         losses = []
         parts = list(steps(examples.group, kept, schedule, rng))
         for number, step in enumerate(parts):

@@ -110,7 +110,7 @@ class AdaptationSuite(Suite):
             unseen = tiny.unseen(device, verifier.features)
             verifier_scores(verifier.predict(unseen), 20, verifier)
 
-    def test_a_fitted_verifier_is_never_refused(
+    def test_a_fitted_verifier_stays_fitted(
         self, rule: AdaptationRule, make_verifier: MakeVerifier, device: Device
     ) -> None:
         assert rule.prepare(tiny.taught(make_verifier(), device)).fitted, (

@@ -176,7 +176,7 @@ class VerifierSuite(Suite):
         verifier.refine(records)
         np.testing.assert_array_equal(_predicted(verifier, unseen), _predicted(fitted, unseen))
 
-    def test_refine_keeps_what_records_do_not_contradict(
+    def test_refine_forgets_nothing_where_nothing_can_be_learnt(
         self, make: Make, fitted: Verifier, records: TrainingSet, unseen: Features
     ) -> None:
         verifier = make()

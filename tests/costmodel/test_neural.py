@@ -250,3 +250,56 @@ def test_without_pytorch_the_extra_is_named():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'pruner-tvm[neural]'" in run.stdout
+
+
+def test_refining_starts_from_the_weights_and_lowers_the_loss(make):
+    records = training_set(80)
+    verifier = make(prior=0.0, epochs=1)
+    verifier.fit(records)
+    first, before = verifier.trained.loss, verifier.state_dict()
+    drawn = torch.random.get_rng_state()
+    verifier.refine(records, epochs=20)
+    assert verifier.trained.epochs == 20
+    assert verifier.trained.loss < first
+    assert torch.equal(torch.random.get_rng_state(), drawn)
+    after = verifier.state_dict()
+    for name, own in before["normalisers"].items():
+        for part, array in own.items():
+            np.testing.assert_array_equal(array, after["normalisers"][name][part])
+    again = make(prior=0.0, epochs=1)
+    again.load_state_dict(before)
+    again.refine(records, epochs=20)
+    unseen = features(20, 1)[0]
+    np.testing.assert_array_equal(again.predict(unseen), verifier.predict(unseen))
+
+
+@pytest.mark.parametrize("tasks", [[0, 0], [0, 0, 1], [0, 0, 1, 2, 3], [0, 0, 0, 0, 1, 1]])
+def test_refining_bears_the_first_round_of_a_run(make, tasks):
+    """Two candidates are the least that tell anything; a task with one is no list."""
+    verifier = make(epochs=1)
+    verifier.fit(training_set(60))
+    few = replace(training_set(len(tasks)), group=np.array(tasks))
+    for _ in range(3):
+        verifier.refine(few, epochs=20)
+    assert np.isfinite(verifier.predict(features(20, 1)[0])).all()
+    state = verifier.state_dict()
+    for name in state["buffers"]:
+        assert np.isfinite(state["weights"][name]).all()
+
+
+def test_refining_refuses_other_features_and_failing_leaves_what_there_is():
+    verifier = TenSetMLPVerifier(epochs=1, prior=0.0)
+    verifier.fit(training_set(60))
+    unseen = features(20, 1)[0]
+    before = verifier.predict(unseen)
+    records = training_set(20)
+    batch = records.features["statement_fast"]
+    for other in (replace(batch, version=99), replace(batch, values=batch.values[:, 1:])):
+        with pytest.raises(ConfigError, match="was fitted on statement_fast"):
+            verifier.refine(replace(records, features={**records.features, "statement_fast": other}))
+    np.testing.assert_array_equal(verifier.predict(unseen), before)
+    rash = TenSetMLPVerifier(epochs=3, prior=0.0, rate=1e30)
+    rash.load_state_dict(verifier.state_dict())
+    with pytest.raises(ConfigError, match="not finite in any"):
+        rash.refine(training_set(80))
+    np.testing.assert_array_equal(rash.predict(unseen), before)

@@ -8,6 +8,7 @@ import pytest
 
 from pruner.adapt.rule import AdaptationRule, Scratch
 from pruner.analyzer.draft import NoDraft
+from pruner.costmodel.verifier import check_layout
 from pruner.costmodel.xgb import XGBVerifier
 from pruner.features.symbols import SymbolFeatures
 from pruner.search.random import RandomSearch
@@ -121,6 +122,18 @@ class Divides(XGBVerifier):
         super().fit(training_set)
 
 
+@fault(VerifierSuite, "refine_forgets_nothing_where_nothing_can_be_learnt")
+class StartsAgain(XGBVerifier):
+    def refine(self, training_set, *, epochs=None):
+        self.fit(training_set)
+
+
+@fault(VerifierSuite, "refine_learns_further", "refine_of_an_unfitted_one_is_a_fit")
+class RefinesNothing(XGBVerifier):
+    def refine(self, training_set, *, epochs=None):
+        check_layout(self._seen or [["symbols", 0, 0]], training_set.features)
+
+
 @fault(DraftSuite, "a_score_does_not_depend_on_the_company", "another_process_scores_the_same")
 class Drunk(NoDraft):
     def score(self, population):
@@ -211,6 +224,23 @@ class Reorders(Scratch):
     def update(self, verifier, training_set):
         training_set.labels.sort()
         super().update(verifier, training_set)
+
+
+@fault(AdaptationSuite, "prepare_gives_a_verifier")
+class PreparesNothing(Scratch):
+    def prepare(self, verifier):
+        return None
+
+
+@fault(AdaptationSuite, "a_fitted_verifier_stays_fitted")
+class Forgets(Scratch):
+    def prepare(self, verifier):
+        return XGBVerifier()
+
+
+@fault(AdaptationSuite, "a_rule_that_never_learns_changes_nothing")
+class Learns(Scratch):
+    learns = False
 
 
 def dummy(task, threads):
