@@ -325,3 +325,22 @@ def test_the_papers_pruner_is_its_formula_and_its_network_alone():
 def test_a_preset_is_a_start_and_every_part_of_it_can_be_changed():
     assert compose([W, "experiment=paper", "verifier=xgb"]).verifier["_target_"].endswith("XGBVerifier")
     assert compose([W, "experiment=paper", "draft.size=64"]).draft.size == 64
+
+
+def test_the_papers_adaptation_is_momentum_from_a_checkpoint_at_every_round():
+    paper, cfg = compose([W, "experiment=paper"]), compose([W, "experiment=moa"])
+    assert (cfg.draft, cfg.verifier, cfg.batch) == (paper.draft, paper.verifier, paper.batch)
+    assert cfg.adapt["_target_"].endswith("Momentum")
+    chosen = cfg.adapt
+    assert (chosen.momentum, chosen.every, chosen.buffers) == (0.99, 1, False)
+    assert chosen.checkpoint == "pacm_paper-x86-64"
+    assert compose([W, "experiment=moa", "adapt.checkpoint=a/b.safetensors"]).adapt.checkpoint == (
+        "a/b.safetensors"
+    )
+    assert compose([W, "experiment=moa", "adapt=frozen", "adapt.checkpoint=x"]).adapt.checkpoint == "x"
+    assert list(compose([W, "experiment=moa", "adapt=scratch"]).adapt) == ["_target_"]
+
+
+def test_no_rule_trains_longer_than_another():
+    finetune, momentum = (compose([W, f"adapt={name}"]).adapt for name in ("finetune", "momentum"))
+    assert (finetune.epochs, finetune.every) == (momentum.epochs, momentum.every)
