@@ -59,6 +59,11 @@ def placed_on_records(device: Device | None, task: Task, machine: str) -> tuple[
     if device is None and kind_of(task.target) == "cuda":
         device, notes = _gpu_of(arch_of(task.target))
     seen = seen_by(device or Device.auto(), task.target, task.name)
+    if device is None and seen.fingerprint != machine:
+        notes.append(
+            f"the draft is for this machine's CPU, and the records are of {machine or 'an unnamed machine'}: "
+            "choose device=x86-64 or device=arm64 for another"
+        )
     return replace(seen, fingerprint=machine), [*notes, *seen.notes]
 
 

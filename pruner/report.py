@@ -199,7 +199,7 @@ def closing(summary: Summary, contents: Contents, work_dir: str | os.PathLike[st
             return f"No candidate compiled.{why}"
         return f"No candidate ran; the untuned program is all there is.{why}"
     if summary.replayed:
-        return f"The best program is in the database of {Path(work_dir).resolve()}."
+        return f"What was replayed is in {Path(work_dir).resolve()}."
     command = f"Run the result: {load_command(work_dir, summary.threads)}"
     if summary.baseline_s is not None and summary.baseline_s < summary.best_s:
         return f"No candidate is faster than the untuned program.\n{command}"

@@ -127,9 +127,13 @@ def run(
         device, task, notes = placed(given_device(described), cfg.target, load)
     else:
         check_ranks_pool(search)
-        pool = pool or load_pool(cfg)
+        said: list[str] = []
+        if pool is None:
+            with clock.paused():  # what is replayed did not read records
+                pool, said = load_pool(cfg)
         task = pool.task
         device, notes = placed_on_records(given_device(described), task, pool.machine)
+        notes = [*said, *notes]
     threads = host_threads(device)
     components = Components(
         device,

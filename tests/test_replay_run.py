@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from pruner.records.storage import DTYPES
 from pruner.search.metaschedule import MetaScheduleSearch
 from pruner.search.random import RandomSearch
 from pruner.search.space import Space
-from tests.records.records_util import made
+from tests.records.records_util import made, untranslated
 from tests.run_util import matmul
 
 EXCERPT = Path(__file__).parent / "data" / "metaschedule"
@@ -173,3 +174,30 @@ def test_records_of_a_cpu(tmp_path):
     assert (result.summary.trials, result.summary.failed) == (12, 1)
     assert result.summary.best_s == np.nanmin(pool.latency_s)
     assert Journal.read(tmp_path / "run" / "journal.jsonl").header.fingerprint == "cpu"
+    result = replay(pool, tmp_path / "here", device=None, trials=4)
+    assert any("the records are of cpu: choose device=x86-64" in note for note in result.summary.notes)
+
+
+def test_what_is_left_out_is_said_and_reading_takes_no_time(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "records.npz"
+    untranslated(made(12), 3).save(path)
+
+    def slow(*arguments, **settings):
+        time.sleep(3.0)
+        return read(*arguments, **settings)
+
+    monkeypatch.setattr("pruner.records.recorded_pool.read", slow)
+    words = [
+        "measure=replay",
+        f"data={path}",
+        "workload=GMM/0",
+        "device=x86-64",
+        f"work_dir={tmp_path / 'run'}",
+    ]
+    start = time.perf_counter()
+    assert main(["tune", *words, "trials=4"]) == 0
+    wall = time.perf_counter() - start
+    assert "11 programs were recorded on cpu; 1 more that are no row" in capsys.readouterr().out
+    seconds = json.loads((tmp_path / "run" / "summary.json").read_text())["seconds"]
+    assert seconds["run"] == 10.0
+    assert seconds["total"] - seconds["run"] <= wall - 3.0

@@ -56,6 +56,17 @@ class Clock:
             self._switch()
             self._stack.pop()
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The time inside has not passed to this clock."""
+        self._switch()
+        try:
+            yield
+        finally:
+            now = time.perf_counter()
+            self._start += now - self._mark
+            self._mark = now
+
     def charge(self, name: str, seconds: float) -> None:
         """Bills seconds that were spent at another time to `name`: what a kept result first cost. To this
         clock they have passed."""

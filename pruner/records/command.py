@@ -103,7 +103,7 @@ def _convert(given: argparse.Namespace) -> int:
     dataset, report = _read(given)
     if given.device:
         dataset = dataset.on(given.device)
-    with _progress() as progress:
+    with progress_bars() as progress:
         left_out = convert(dataset, given.out, progress)
     sys.stdout.write(f"{report.summary()}\n")
     for task, reasons in left_out.items():
@@ -127,12 +127,12 @@ def _read(given: argparse.Namespace) -> Recorded:
             ) from error
     from pruner.records.read import read
 
-    with _progress() as progress:
+    with progress_bars() as progress:
         return read(given.paths, device=given.machine, progress=progress)
 
 
 @contextmanager
-def _progress() -> Iterator[Progress | None]:
+def progress_bars() -> Iterator[Progress | None]:
     """A bar on stderr for each thing that is worked on, where stderr is a terminal; gone at the end."""
     from rich.console import Console
     from rich.progress import Progress as Bars

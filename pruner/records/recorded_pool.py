@@ -35,9 +35,9 @@ class RecordedPool(Population):
         unusable: records that are no row of any space, left out; repeated: those of a row already recorded.
     """
 
-    def __init__(self, records: Dataset) -> None:
-        """records: of one task and one machine. Raises ConfigError for others, and where TVM makes a row of
-        no record."""
+    def __init__(self, records: Dataset, *, skipped: int = 0) -> None:
+        """records: of one task and one machine. skipped: how many more a reader has left out. Raises
+        ConfigError for others, and where TVM makes a row of no record."""
         check_one_machine([records], "the records of a pool", "measure.recorded")
         found = find_rows(records)
         if found.rows is None:
@@ -58,7 +58,7 @@ class RecordedPool(Population):
         self.latency_s, self.spread_s, self.failure, self.cost_s, self.order = (
             getattr(records, name)[kept] for name in _COLUMNS
         )
-        self.unusable = len(records) - len(found.kept)
+        self.unusable = len(records) - len(found.kept) + skipped
         self.repeated = len(found.kept) - len(kept)
         for column in (self.sketch_ids, self.decisions, *(getattr(self, name) for name in _COLUMNS)):
             column.flags.writeable = False
@@ -82,12 +82,13 @@ class RecordedPool(Population):
         Raises ConfigError for an id that the records do not have, with those that they have, and for records
         of several machines.
         """
-        dataset, _ = read(paths, progress=progress)
+        dataset, report = read(paths, progress=progress)
         try:
             records = dataset.of(task)
         except ConfigError as error:
             raise ConfigError(f"workload={task} names no recorded task: {error}") from error
-        return cls(of_machines(records, recorded, "measure.recorded"))
+        skipped = sum(report.by_task.get(task, {}).values())
+        return cls(of_machines(records, recorded, "measure.recorded"), skipped=skipped)
 
     @property
     def task(self) -> Task:

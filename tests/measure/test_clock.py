@@ -83,3 +83,17 @@ def test_what_a_block_bills_is_told_by_stage(active):
     assert 0.04 <= spent["materialise"] < 0.1
     assert spent["build"] == 0.0
     assert "total" not in spent
+
+
+def test_paused_time_has_not_passed():
+    clock = Clock()
+    start = time.perf_counter()
+    with clock.running(), stage("draft"):
+        time.sleep(0.02)
+        with clock.paused():
+            time.sleep(0.2)
+        time.sleep(0.02)
+    seconds = clock.seconds()
+    assert 0.04 <= seconds["draft"] <= time.perf_counter() - start - 0.2
+    assert seconds["total"] <= time.perf_counter() - start - 0.2
+    assert sum(seconds[name] for name in STAGES) == pytest.approx(seconds["total"])
