@@ -5,8 +5,12 @@ from functools import partial
 import pytest
 from omegaconf import OmegaConf
 
+from pruner.analyzer.device import Device
 from pruner.config import compose, groups, instantiate
-from pruner.testing import VerifierSuite
+from pruner.costmodel.gap import GapVerifier
+from pruner.costmodel.neural import TenSetMLPVerifier
+from pruner.costmodel.xgb import XGBVerifier
+from pruner.testing import VerifierSuite, tiny
 
 # Every fit of these takes seconds.
 HEAVY = ("pacm", "pacm_paper", "tlp")
@@ -30,6 +34,18 @@ class TestXGBOfStatements(VerifierSuite):
     @pytest.fixture(params=["statement", "statement_fast"])
     def make(self, request):
         return partial(made, "xgb", features=request.param)
+
+
+def gap(base):
+    return GapVerifier(base=tiny.taught(base(), Device.load("x86-64")))
+
+
+class TestGap(VerifierSuite):
+    pretrained = True
+
+    @pytest.fixture(params=[partial(XGBVerifier, trees=10), partial(TenSetMLPVerifier, epochs=2)])
+    def make(self, request):
+        return partial(gap, request.param)
 
 
 class TestRandom(VerifierSuite):
