@@ -36,8 +36,8 @@ class Summary:
     their total.
     failures: failed trials by kind; their sum is `failed`. resources: of a run that times nothing, the least
     and the most registers, spilled bytes, … of the compiled programs (see compiled.NEEDS), else None.
-    replayed: nothing was run; latencies, and the seconds of `run`, are those that were recorded. notes: what
-    the user was told on the way.
+    replayed: nothing was run; latencies are those that were recorded, and the seconds of `run` what trials
+    cost then (see ReplayMeasurer). notes: what the user was told on the way.
     """
 
     workload: str
@@ -169,7 +169,7 @@ def final_table(summary: Summary) -> Table:
         if summary.baseline_s and summary.best_s:
             table.add_row("speed-up", f"{summary.baseline_s / summary.best_s:.2f}x")
         if summary.replayed:
-            table.add_row("replayed", "nothing was run: latencies and the seconds of run are recorded")
+            table.add_row("replayed", "nothing was run: latencies are recorded, run seconds simulated")
         else:
             verdict = "equals the untuned program's" if summary.correct else "not compared"
             table.add_row("output", verdict)

@@ -142,7 +142,7 @@ def run(
         search,
         instantiate(cfg.adapt, seed=cfg.seed),
     )
-    made = instantiate(cfg.measure, task=task, threads=threads, pool=pool)
+    made = instantiate(cfg.measure, task=task, threads=threads, **({} if pool is None else {"pool": pool}))
     components, more = components.suited_to(made)
     shown: Any = OmegaConf.to_container(cfg)
     settings = {str(key): value for key, value in shown.items() if key not in ("work_dir", "workload")}
