@@ -104,11 +104,11 @@ def _arms(cfg: DictConfig) -> tuple[Base, list[Arm]]:
     base = Base.load(cfg.base, cfg.source or _SOURCE[cfg.measure])
     arms = [base.arm(name) for name in cfg.arms]
     if cfg.measure == LOCAL:
-        arms += [Arm.load(name) for name in cfg.opponents]
+        arms += [Arm.load(name) for name in cfg.others]
     names = [arm.name for arm in arms]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"{', '.join(twice)} is given twice in arms and opponents. Give each arm once.")
+        raise ConfigError(f"{', '.join(twice)} is given twice in arms and others. Give each arm once.")
     return base, arms
 
 

@@ -81,9 +81,11 @@ class Recorded(Place):
         try:
             cfg = compose([*words, f"data={self.data[0]}", f"work_dir={folder}"])
             with features_kept_in(self.cache):
-                run(cfg, Clock(), pool=self.pool, display=Display(), picture=False)
+                tuned = run(cfg, Clock(), pool=self.pool, display=Display(), picture=False)
         except PrunerError as error:
             raise ArmError(str(error)) from error
+        if tuned.stopped or tuned.interrupted:  # whoever stops an arm that runs in this process stops the study
+            raise KeyboardInterrupt
         return read_run(folder)
 
     @contextmanager
