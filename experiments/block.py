@@ -43,9 +43,10 @@ class ArmResult:
 @dataclass
 class Block:
     """settings: trials and overrides, which all arms share. machine: the fingerprint. traces: of every
-    incumbent by its digest. retimed: the incumbents of `timed` arms, timed again in turn; a block is finished
-    when these are all arms asked for. best_s: the lowest latency that the workload is known to have, where it
-    was known beforehand. beside: how many studies ran at a time; of several the seconds say nothing."""
+    incumbent by its digest, empty where it need not be timed again. retimed: the incumbents of `timed` arms,
+    timed again in turn; a block is finished when these are all arms asked for. best_s: the lowest latency
+    that the workload is known to have, where it was known beforehand. beside: how many studies ran at a time;
+    of several the seconds say nothing."""
 
     workload: str
     seed: int

@@ -32,6 +32,7 @@ class Place(ABC):
     overrides: ClassVar[Sequence[str]] = ()
     settings: ClassVar[Mapping[str, Any]] = {}
     best_s: float | None = None
+    times_again: ClassVar[bool] = True
 
     @abstractmethod
     def run(self, arm: Arm, overrides: Sequence[str], folder: Path) -> ArmRun:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from omegaconf import DictConfig
@@ -45,6 +45,7 @@ class Recorded(Place):
     batch: int
     trial_s: float
     cache: Path
+    times_again: ClassVar[bool] = False
 
     @property
     def overrides(self) -> Sequence[str]:  # type: ignore[override]  # they depend on the records
@@ -84,7 +85,8 @@ class Recorded(Place):
                 tuned = run(cfg, Clock(), pool=self.pool, display=Display(), picture=False)
         except PrunerError as error:
             raise ArmError(str(error)) from error
-        if tuned.stopped or tuned.interrupted:  # whoever stops an arm that runs in this process stops the study
+        if tuned.stopped or tuned.interrupted:
+            # Whoever stops an arm that runs in this process stops the study.
             raise KeyboardInterrupt
         return read_run(folder)
 

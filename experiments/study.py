@@ -103,12 +103,12 @@ class Study:
             return
         result.seconds = run.seconds
         block.beside = max(block.beside, self.beside)
-        self._keep(block, arm.name, run)
+        self._keep(block, arm.name, run, place)
         best = run.contents.best()
         found = f"{run.seconds['total']:.1f} s  {result.trials} trials"
         self.say(f"{where}  {found}  {latency(best.latency_s if best else None)} by its own timing")
 
-    def _keep(self, block: Block, name: str, run: ArmRun) -> None:
+    def _keep(self, block: Block, name: str, run: ArmRun, place: Place) -> None:
         """The run's counts and incumbents, those that were found not to count left out."""
         result, contents = block.arms[name], run.contents
         result.trials = len(contents.trials)
@@ -117,7 +117,9 @@ class Study:
         )
         result.held = incumbents(contents, run.seconds["total"], block.refused())
         held = {one.program for one in result.held}
-        block.traces |= {digest(t.trace): t.trace for t in contents.trials if digest(t.trace) in held}
+        for trial in contents.trials:
+            if (program := digest(trial.trace)) in held:
+                block.traces[program] = trial.trace if place.times_again else []
 
     def _retime(self, block: Block, place: Place) -> None:
         """Times all incumbents in turn. Where one does not count, what its arm held best instead takes its
@@ -127,21 +129,22 @@ class Study:
         with place.measuring() as measurer:
             while block.programs(done) - set(block.retimed):
                 programs = block.programs(done)
-                self.say(
-                    f"{block.workload} seed {block.seed}  timing {len(programs)} programs again, in turn"
-                )
+                if place.times_again:
+                    self.say(
+                        f"{block.workload} seed {block.seed}  timing {len(programs)} programs again, in turn"
+                    )
                 own_s = {one.program: one.own_s for name in done for one in block.arms[name].held}
                 block.retimed |= place.retime(
                     measurer, {name: Program(block.traces[name], own_s[name]) for name in programs}
                 )
                 for name in done:
-                    self._replace_refused(block, name)
+                    self._replace_refused(block, name, place)
             untuned = measurer.baseline()
         block.untuned_s = untuned.latency_s if untuned is not None else None
         block.traces = {program: block.traces[program] for program in block.programs(done)}
         block.timed = done
 
-    def _replace_refused(self, block: Block, name: str) -> None:
+    def _replace_refused(self, block: Block, name: str, place: Place) -> None:
         """Leaves programs that do not count out of an arm's incumbents. What took their place is in the arm's
         journal; where that is gone, the incumbent before them stands longer."""
         refused = block.refused()
@@ -153,7 +156,7 @@ class Study:
             f"{block.workload} seed {block.seed}  {name} held programs that do not count ({', '.join(kinds)})"
         )
         try:
-            self._keep(block, name, read_run(self._runs(block, name)))
+            self._keep(block, name, read_run(self._runs(block, name)), place)
         except ArmError:
             result.held = [one for one in result.held if one.program not in refused]
 
