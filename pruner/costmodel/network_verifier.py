@@ -64,6 +64,9 @@ class NeuralVerifier(Verifier):
     model: ClassVar[str]
     # The branch that reads its rows as a sequence, of one length for all candidates.
     sequence: ClassVar[str | None] = None
+    # Whether BatchNorm scores with the statistics of the candidates at hand and not with those it has seen in
+    # training, so that a candidate's score depends on its company.
+    batch_statistics: bool = False
 
     def __init__(
         self,
@@ -181,11 +184,14 @@ class NeuralVerifier(Verifier):
             return np.zeros(n)
         self._check(features)
         rows = self._rows(features)
+        network, step = self._network, _BATCH
+        if self.batch_statistics and n > 1:
+            network, step = copy.deepcopy(network).train(), n  # a copy: it would learn from what it sees
         found = []
         with torch.inference_mode(), run_with(self._threads):
-            for start in range(0, n, _BATCH):
-                part = torch.arange(start, min(start + _BATCH, n), device=self._device)
-                found.append(self._network({branch: own.take(part) for branch, own in rows.items()}))
+            for start in range(0, n, step):
+                part = torch.arange(start, min(start + step, n), device=self._device)
+                found.append(network({branch: own.take(part) for branch, own in rows.items()}))
             scores = torch.cat(found) + self._expected(features)
         return scores.double().cpu().numpy()
 

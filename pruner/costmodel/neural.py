@@ -18,7 +18,8 @@ class PaCMVerifier(NeuralVerifier):
         statement, dataflow: its branches; one of them at least.
         form: `paper`, with the write-back among the movements and TVM's numbers of a statement, as far as the
             decisions tell them (`statement_fast`); `reference`, the same with all 164 of TVM, which takes the
-            programs of all candidates (`statement`); `code`, with the inputs of the released weights.
+            programs of all candidates (`statement`); `code`, with the inputs of the released weights, and
+            BatchNorm with the statistics of the candidates at hand: the released code never leaves training.
         settings: of NeuralVerifier.
     """
 
@@ -40,6 +41,7 @@ class PaCMVerifier(NeuralVerifier):
             raise ConfigError(
                 "verifier.statement and verifier.dataflow are both off: PaCM needs one of its branches."
             )
+        self.batch_statistics = form == "code"
         super().__init__(**settings)
 
     def branches(self) -> Mapping[str, str]:
