@@ -22,14 +22,17 @@ from experiments.ablation_draw import picture
 from experiments.ablation_report import text
 from experiments.ablation_summary import assemble, speed_ups
 from experiments.arm import Arm, check_overrides
-from experiments.bases import Base
+from experiments.bases import Base, checkpoint_of
 from experiments.place import Place
+from experiments.pretrained import Pretrained
 from experiments.replay import Recorded, recorded_places
 from experiments.retime import on_this_machine
 from experiments.study import Study
 from pruner.analyzer.calibrate import cache_folder
+from pruner.costmodel.shipped import RELEASED
 from pruner.errors import ConfigError
 from pruner.files import alone_in
+from pruner.records.dataset import RecordedTask
 from pruner.settings import positive, whole
 
 NAME = "ablation"
@@ -53,6 +56,7 @@ def ablation(cfg: DictConfig, words: Sequence[str]) -> None:
     trials = cfg.trials or _TRIALS[cfg.measure]
     made = output.origin(NAME, words)
     places, left_out = _places(cfg)
+    _check_unseen(arms, places)
     folder = Path(cfg.blocks or cfg.work_dir)
     settings.make_folder("blocks", folder)
     study = Study(
@@ -127,6 +131,16 @@ def _places(cfg: DictConfig) -> tuple[Mapping[str, Place], list[str]]:
         )
     cache = Path(cfg.cache or cache_folder().parent / "features")
     return recorded_places(cfg, cache)
+
+
+def _check_unseen(arms: Sequence[Arm], places: Mapping[str, Place]) -> None:
+    """Raises ConfigError when an arm's checkpoint was trained on a task that is to be tuned, or its kin, for
+    the same target. Released weights do not tell; they are of another device."""
+    tasks = [RecordedTask(name, place.task.mod, place.task.target, 1.0, ()) for name, place in places.items()]
+    found = dict.fromkeys(checkpoint_of(arm.overrides) for arm in arms)
+    for checkpoint in found:
+        if checkpoint is not None and not checkpoint.endswith(RELEASED):
+            Pretrained.of(checkpoint).check_unseen(tasks)
 
 
 def flat(row: dict[str, Any]) -> dict[str, Any]:

@@ -52,9 +52,9 @@ class Base:
         overrides = changed(self.overrides, self.filled(_read(path, {"changes"})["changes"], path))
         try:
             check_overrides(overrides)
-            checkpoint = compose(["workload=GMM/0", *overrides]).adapt.get("checkpoint")
+            checkpoint = checkpoint_of(overrides)
             if checkpoint is not None:
-                find_checkpoint(os.path.expandvars(checkpoint))
+                find_checkpoint(checkpoint)
         except ConfigError as error:
             raise ConfigError(f"arms={path.stem}, of base={self.name}: {error}") from error
         return Arm(path.stem, tuple(overrides))
@@ -69,6 +69,12 @@ class Base:
                 word = word.replace("{" + name + "}", getattr(self, name))
             found.append(word)
         return found
+
+
+def checkpoint_of(overrides: Sequence[str]) -> str | None:
+    """Name or path of the checkpoint that an arm with these overrides starts from; None = of none."""
+    checkpoint = compose(["workload=GMM/0", *overrides]).adapt.get("checkpoint")
+    return None if checkpoint is None else os.path.expandvars(str(checkpoint))
 
 
 def changed(overrides: Sequence[str], changes: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from experiments.arm import Arm, ArmRun
 from experiments.block import Retimed
 from pruner.measure.measurement import Measurer
+from pruner.workload import Task
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,12 @@ class Program:
 class Place(ABC):
     """A workload on a device, or in records.
 
-    overrides: of `pruner tune`, for all arms. settings: what blocks say of the place; those of other settings
-    are another study's. best_s: the lowest latency there is, where that is known beforehand.
+    task: what is tuned. overrides: of `pruner tune`, for all arms. settings: what blocks say of the place;
+    those of other settings are another study's. best_s: the lowest latency there is, where that is known
+    beforehand. times_again: whether programs are timed again, so that blocks keep their traces.
     """
 
+    task: Task
     overrides: ClassVar[Sequence[str]] = ()
     settings: ClassVar[Mapping[str, Any]] = {}
     best_s: float | None = None

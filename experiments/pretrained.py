@@ -94,7 +94,7 @@ class Pretrained:
         if seen:
             raise ConfigError(
                 f"{self.label} was trained on {len(seen)} of the tasks to be scored: {', '.join(seen)}. "
-                "Choose others with tasks=, or a checkpoint that was trained without them."
+                "Choose others, or a checkpoint that was trained without them."
             )
 
     def elsewhere(self, tasks: Sequence[RecordedTask]) -> list[str]:

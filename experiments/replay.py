@@ -29,6 +29,7 @@ from pruner.measure.replay import ReplayMeasurer
 from pruner.records.read import read
 from pruner.records.recorded_pool import RecordedPool
 from pruner.tune import run
+from pruner.workload import Task
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,10 @@ class Recorded(Place):
     trial_s: float
     cache: Path
     times_again: ClassVar[bool] = False
+
+    @property
+    def task(self) -> Task:  # type: ignore[override]  # the records know it
+        return self.pool.task
 
     @property
     def overrides(self) -> Sequence[str]:  # type: ignore[override]  # they depend on the records

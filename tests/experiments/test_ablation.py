@@ -27,7 +27,15 @@ from pruner.records.recorded_pool import RecordedPool
 from tests.experiments.study_util import block
 
 EXCERPT = Path(__file__).parents[1] / "data" / "metaschedule"
-REPLAY = [f"data={EXCERPT}", "device=a100-40g", "tasks=[0]", "trials=12", "batch=4", "programs=20"]
+REPLAY = [
+    f"data={EXCERPT}",
+    "device=a100-40g",
+    "source=x86-64",
+    "tasks=[0]",
+    "trials=12",
+    "batch=4",
+    "programs=20",
+]
 ARMS = sorted(path.stem for path in (CONF / "arm").glob("*.yaml") if "changes" in OmegaConf.load(path))
 
 
@@ -244,6 +252,7 @@ def test_jobs_side_by_side_are_one_table_without_seconds(tmp_path, capsys):
         (["arms=[full,metaschedule_10]"], "holds overrides: changes are needed"),
         (["device=null"], "measure=replay needs data= and device="),
         (["tasks=[9]"], "there is no such task"),
+        (["tasks=[3]", "programs=2", "source=a100-f1"], r"pacm-a100-f1 was trained on 1 .* 3 \(its 18\)"),
         (["measure=local"], "data= is of a replay"),
         (["batch=0"], "batch=0 is not accepted"),
         (["trial_s=0"], "trial_s=0"),
