@@ -49,11 +49,12 @@ from experiments.judged import named_device
 from experiments.kin import families
 from experiments.pool import Pool
 from experiments.pretrained import Pretrained
-from experiments.recorded import Reading, by_task, check_one_machine
+from experiments.recorded import Reading, by_task
 from experiments.splits import SPLITS, Fold, check_families, folds, share, validation
 from experiments.units import Maker, Unit
 from pruner.errors import ConfigError
 from pruner.files import alone_in
+from pruner.records.machines import check_one_machine
 from pruner.records.read import read
 from pruner.settings import positive, whole
 

@@ -25,11 +25,6 @@ LATENCY_RATIO = {arm: ms / _ONLINE_MS[_WHOLE] for arm, ms in _ONLINE_MS.items()}
 # How many times the search time of Ansor theirs is, ten networks on three GPUs (section 7).
 SPEED_UP = {"full": 4.82, "no_adaptation": 2.60}
 
-# Table 13: ResNet-50 with the pre-trained model left as it is, minutes of compiling.
-OFFLINE_MINUTES = {"offline": 89, "offline_no_draft": 111}
-# How many times the search time of the pre-trained model alone theirs is.
-OFFLINE_SPEED_UP = {"offline_tenset_mlp": 4.75, "offline_tlp": 4.05}
-
 # Table 11: top-1 of models trained on 6 million records, on a T4 and a K80.
 _TOP1 = {"pacm": "0.892, 0.897", "tenset_mlp": "0.859, 0.878", "tlp": "0.862, 0.880"}
 

@@ -24,13 +24,14 @@ from experiments.featured import featured
 from experiments.judged import named_device
 from experiments.pool import Pool
 from experiments.pretrain_report import report, said, table_row
-from experiments.recorded import Reading, by_task, check_one_machine
+from experiments.recorded import Reading, by_task
 from experiments.trainer import Material, Trainer
 from pruner.analyzer.device import Device
 from pruner.costmodel.shipped import FOLDER
 from pruner.errors import ConfigError
 from pruner.files import alone_in
 from pruner.records.dataset import Dataset
+from pruner.records.machines import check_one_machine
 from pruner.records.read import read
 from pruner.settings import positive, whole
 

@@ -9,8 +9,6 @@ from pruner.errors import ConfigError
 from pruner.records.dataset import Dataset
 from pruner.records.machines import check_one_machine, of_machines
 
-__all__ = ["Reading", "by_task", "check_one_machine"]
-
 # Seconds between two lines of progress while records are read.
 _PATIENCE_S = 5.0
 
