@@ -77,6 +77,9 @@ def ablation(cfg: DictConfig, words: Sequence[str]) -> None:
         "measure": cfg.measure,
         "trial_s": cfg.trial_s if cfg.measure == REPLAY else None,
         "trials": trials,
+        "batch": cfg.batch if cfg.measure == REPLAY else None,
+        "device": cfg.device,
+        "overrides": list(cfg.overrides),
         "left_out": left_out,
         "as_recorded": {
             name: one.as_recorded(trials) for name, one in places.items() if isinstance(one, Recorded)
@@ -105,6 +108,11 @@ def _arms(cfg: DictConfig) -> tuple[Base, list[Arm]]:
     whole(1, batch=cfg.batch, programs=cfg.programs)
     positive(trial_s=cfg.trial_s)
     check_overrides(cfg.overrides)
+    if cfg.beside > 1 and cfg.blocks:
+        raise ConfigError(
+            f"blocks={cfg.blocks} is one study's at a time, and {cfg.beside} run side by side: leave it out, "
+            "and each keeps its blocks in its own folder."
+        )
     base = Base.load(cfg.base, cfg.source or _SOURCE[cfg.measure])
     arms = [base.arm(name) for name in cfg.arms]
     if cfg.measure == LOCAL:

@@ -17,7 +17,8 @@ The score is the mean, over the trials named, of the best known latency over the
 by then. difference: to `{FULL}` in the same block; better or worse means that the interval excludes 0.
 latency: at the end, over that of `{FULL}`. near: within {NEAR_BEST:.0%} of the best known latency; an arm
 that never was counts with all its trials and seconds. Means over blocks with 95 % bootstrap intervals,
-geometric of ratios."""
+geometric of ratios. Seeds of one workload are much alike: an interval tells of these workloads, and of others
+only as far as there are many."""
 _REPLAY = """\
 Replay: nothing was run. The pool of a task is what one tuner recorded, its failures included, so that an arm
 can find nothing that this tuner did not. seconds: those recorded for building and running, and our own

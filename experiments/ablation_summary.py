@@ -18,7 +18,10 @@ FULL = "full"
 PAIRS = (("finetune", "no_adaptation"),)
 
 # What documents must agree in to be parts of one.
-_ALIKE = ("base", "base_overrides", "source", "measure", "trials", "trial_s", "looks", "machine", "commit")
+_ALIKE = (
+    *("base", "base_overrides", "source", "overrides", "measure", "device"),
+    *("trials", "batch", "trial_s", "looks", "machine", "commit"),
+)
 
 
 def assemble(found: Sequence[Row], arms: Sequence[str], looks: Sequence[int]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from experiments import ablation_rows, report
 from experiments.ablation import main
 from experiments.ablation_draw import shares
-from experiments.ablation_summary import pairs, statistics
+from experiments.ablation_summary import combined, pairs, statistics
 from experiments.bases import Base, changed
 from experiments.settings import CONF
 from pruner.config import compose, instantiate
@@ -242,6 +242,8 @@ def test_jobs_side_by_side_are_one_table_without_seconds(tmp_path, capsys):
         np.mean([job["arms"]["full"]["score"]["mean"] for job in jobs])
     )
     assert "blank, as studies ran beside one another" in (folder / "report.md").read_text()
+    with pytest.raises(ConfigError, match="differ in batch are not parts of one table"):
+        combined([jobs[0], {**jobs[1], "batch": 5}])
 
 
 @pytest.mark.parametrize(
@@ -260,6 +262,10 @@ def test_jobs_side_by_side_are_one_table_without_seconds(tmp_path, capsys):
         (["hydra/launcher=joblib"], "together with --multirun"),
         (["-m", "hydra/launcher=slurm"], "accepted is hydra/launcher=joblib"),
         (["-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=0"], "give a whole number from 1"),
+        (
+            ["-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "seed=0,1", "blocks=blocks"],
+            "blocks=blocks is one study's at a time, and 2 run side by side",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_runs(tmp_path, capsys, words, message):
