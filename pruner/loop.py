@@ -172,9 +172,10 @@ class Run:
         parts = self.components
         rng = np.random.default_rng(self.seed)
         learner = Learner(parts.verifier, parts.adapt, parts.device, self._note)
-        session = parts.search.start(
-            space, draft=parts.draft, verifier=learner.verifier, pool=self.measurer.pool, rng=rng
-        )
+        recorded = self.measurer.pool
+        # Its rows alone: what was recorded of them is for the measurer to tell.
+        pool = None if recorded is None else recorded[:]
+        session = parts.search.start(space, draft=parts.draft, verifier=learner.verifier, pool=pool, rng=rng)
         task = learner.new_task()
         while not (reason := self._spent(stop)):
             left = self.budget.trials - len(self.candidates)

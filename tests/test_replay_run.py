@@ -84,6 +84,19 @@ def test_the_database_holds_the_best_program_and_the_journal_is_no_new_record(po
     assert recorded.report.skipped == {"replayed": 20}
 
 
+def test_a_search_sees_the_rows_and_not_what_was_recorded_of_them(pool, tmp_path):
+    given = []
+
+    class Sees(RandomSearch):
+        def start(self, space, *, pool, **parts):
+            given.append(pool)
+            return super().start(space, pool=pool, **parts)
+
+    replay(pool, tmp_path / "run", trials=4, search=Sees(), verifier=RandomVerifier())
+    assert given[0].keys().tolist() == pool.keys().tolist()
+    assert not {"latency_s", "spread_s", "failure", "cost_s", "order"} & set(dir(given[0]))
+
+
 def test_the_pool_is_measured_to_its_end(pool, tmp_path):
     result = replay(pool, tmp_path / "run", trials=10_000, search=RandomSearch(), verifier=RandomVerifier())
     assert result.summary.trials == len(pool)

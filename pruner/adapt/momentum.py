@@ -29,7 +29,7 @@ class Momentum(AdaptationRule):
 
     Args:
         checkpoint: where it starts, by name or path; None = the verifier is fitted already.
-        momentum: 0 to 1; at 1 phi stays where it was, at 0 it is fine-tuning.
+        momentum: 0 to 1; at 1 phi stays where it was; at 0, with `buffers`, it is fine-tuning.
         every: only each `every`-th update trains and moves phi.
         buffers: phi's BatchNorm statistics follow, too. Counts never do.
         epochs: of an update at most.
