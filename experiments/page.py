@@ -24,7 +24,10 @@ def studies(folder: Path) -> list[Path]:
     places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir())] if folder.is_dir() else []
     found = [place / name for place in places for name in names if (place / name).is_file()]
     own = [path for path in found if path.parent == folder]
-    return own or found
+    # What a page has put together before is made anew: more jobs may have ended.
+    below = [path for path in found if path.parent != folder]
+    sweep = bool(below) and all(path.parent.name.isdigit() for path in below) and _parts_of_one(found)
+    return below if sweep else own or found
 
 
 def page(folders: Sequence[Path], target: Path) -> str:

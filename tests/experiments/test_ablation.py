@@ -293,6 +293,5 @@ def test_finished_studies_on_one_page(go, tmp_path, capsys):
     assert report.main([str(tmp_path / "sweep" / "0"), "--page", str(other)]) == 0
     assert "(../sweep/0/ablation.png)" in other.read_text()
     go("arms=[full,no_draft]", "seed=[1]", name="sweep/2")
-    (tmp_path / "sweep" / "ablation.json").unlink()
     assert report.main([str(tmp_path / "sweep")]) == 2
     assert "have blocks in common" in capsys.readouterr().err
