@@ -14,11 +14,11 @@ from pruner.measure.clock import STAGES
 
 _NOTES = f"""\
 The score is the mean, over the trials named, of the best known latency over the lowest that the arm had found
-by then. difference: to `{FULL}` in the same block; better or worse means that the interval excludes 0.
-latency: at the end, over that of `{FULL}`. near: within {NEAR_BEST:.0%} of the best known latency; an arm
-that never was counts with all its trials and seconds. Means over blocks with 95 % bootstrap intervals,
-geometric of ratios. Seeds of one workload are much alike: an interval tells of these workloads, and of others
-only as far as there are many."""
+by then. difference: to `{FULL}` in the same block. over workloads: the same, the seeds of a workload counting
+as one, which tells of other workloads too; better or worse means that this interval excludes 0. latency: at
+the end, over that of `{FULL}`. near: within {NEAR_BEST:.0%} of the best known latency; an arm that never was
+counts with all trials, and with the seconds of the longest arm. Means with 95 % bootstrap intervals,
+geometric of ratios."""
 _REPLAY = """\
 Replay: nothing was run. The pool of a task is what one tuner recorded, its failures included, so that an arm
 can find nothing that this tuner did not. seconds: those recorded for building and running, and our own
@@ -53,6 +53,10 @@ def text(study: str, document: Mapping[str, Any]) -> str:
     if document["left_out"]:
         lines.append("\nLeft out: " + "; ".join(document["left_out"]) + ".")
     failed = [row for row in document["results"] if row["error"]]
+    for row in document["results"]:
+        lines += [
+            f"\n{row['arm']} on {row['workload']} with seed {row['seed']}: {note}" for note in row["notes"]
+        ]
     for row in failed:
         lines.append(f"\n{row['arm']} on {row['workload']} with seed {row['seed']} failed: {row['error']}")
     return "\n".join(lines)
@@ -72,12 +76,12 @@ def _arms(document: Mapping[str, Any]) -> str:
                 arm,
                 found["blocks"],
                 shown(found["score"], 3),
-                None if own else f"{shown(found['difference'], 3)} {verdict(found['difference'], 0.0)}",
+                *([None, None] if own else _differences(found)),
                 None if own else shown(found["latency_ratio"], 3),
                 _paper(arm),
                 shown(found["trials_to_5pct"], 1),
                 shown(found["seconds_to_5pct"], 0),
-                found["unreached"] or "none",
+                _unreached(found),
                 *([shown(speed_up) if speed_up else None, _times(arm)] if document["speed_ups"] else []),
             ]
         )
@@ -86,6 +90,7 @@ def _arms(document: Mapping[str, Any]) -> str:
         "blocks",
         "score",
         "difference",
+        "over workloads",
         "latency",
         "in the paper",
         "trials to near",
@@ -95,6 +100,20 @@ def _arms(document: Mapping[str, Any]) -> str:
     if document["speed_ups"]:
         columns += ["times faster than MetaSchedule", "than Ansor in the paper"]
     return table(columns, lines)
+
+
+def _differences(found: Mapping[str, Any]) -> list[str]:
+    """Over blocks, and over workloads with the verdict."""
+    workloads = found["difference_over_workloads"]
+    return [shown(found["difference"], 3), f"{shown(workloads, 3)} {verdict(workloads, 0.0)}"]
+
+
+def _unreached(found: Mapping[str, Any]) -> str:
+    """Blocks in which it never came near."""
+    if not found["unreached"]:
+        return "none"
+    empty = f", without any in {found['empty']}" if found["empty"] else ""
+    return f"{found['unreached']}{empty}"
 
 
 def _paper(arm: str) -> str | None:
@@ -108,11 +127,8 @@ def _times(arm: str) -> str | None:
 
 
 def _pairs(document: Mapping[str, Any]) -> str:
-    lines = [
-        [name.replace("-", " less "), f"{shown(found, 3)} {verdict(found, 0.0)}"]
-        for name, found in document["pairs"].items()
-    ]
-    return table(["", "difference"], lines)
+    lines = [[name.replace("-", " less "), *_differences(found)] for name, found in document["pairs"].items()]
+    return table(["", "difference", "over workloads"], lines)
 
 
 def _stages(document: Mapping[str, Any]) -> str:

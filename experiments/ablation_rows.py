@@ -32,9 +32,10 @@ def rows(blocks: Sequence[Block], arms: Sequence[str], looks: Sequence[int]) -> 
     """A row per block and arm.
 
     shares: by trial of `looks`, the best known latency over the lowest so far, 0 while there is none; score:
-    their mean. latency_s: at the end, null without a program. near: trials and seconds until first within
-    NEAR_BEST of the best known, those of the whole arm where it never was (`reached` false). seconds: by
-    stage and total, null where studies ran beside one another.
+    their mean. latency_s: at the end, null without a program. trials_to_5pct, seconds_to_5pct: until first
+    within NEAR_BEST of the best known; where it never was (`reached` false) all trials of an arm, and the
+    seconds of the block's longest. seconds: by stage and total, empty where studies ran beside one another.
+    notes: what the run said of its verifier and its adaptation.
     """
     best = best_known(blocks)
     made = []
@@ -51,7 +52,9 @@ def _row(block: Block, arm: str, best_s: float, looks: Sequence[int]) -> Row:
     alone = block.beside == 1
     near = next((point for point in points if point.latency_s <= (1 + NEAR_BEST) * best_s), None)
     shares = {look: share(points, look, best_s) for look in looks}
-    total = result.seconds.get("total")
+    # An arm that ended early, its space used up, was near no sooner than the others' end.
+    trials = max(result.trials, block.settings["trials"])
+    total = max((one.seconds.get("total", 0.0) for one in block.arms.values()), default=0.0)
     return {
         "workload": block.workload,
         "seed": block.seed,
@@ -61,7 +64,7 @@ def _row(block: Block, arm: str, best_s: float, looks: Sequence[int]) -> Row:
         "score": sum(shares.values()) / len(shares) if ended else None,
         "latency_s": points[-1].latency_s if points else None,
         "reached": near is not None,
-        "trials_to_5pct": (near.trial if near else result.trials) if ended else None,
+        "trials_to_5pct": (near.trial if near else trials) if ended else None,
         "seconds_to_5pct": (near.seconds if near else total) if ended and alone else None,
         "trials": result.trials,
         "failures": result.failures,
@@ -69,6 +72,7 @@ def _row(block: Block, arm: str, best_s: float, looks: Sequence[int]) -> Row:
         "curve": [[point.trial, point.seconds if alone else None, point.latency_s] for point in points],
         "machine": block.machine,
         "commit": result.commit,
+        "notes": [note for note in result.notes if note.startswith(("verifier ", "adapt"))],
         "error": result.error,
     }
 

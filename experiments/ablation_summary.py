@@ -83,7 +83,9 @@ def _scores(found: Sequence[Row], workload: str, arms: Sequence[str]) -> dict[st
 def statistics(found: Sequence[Row], arms: Sequence[str]) -> dict[str, Any]:
     """By arm, {mean, low, high} over blocks: score; difference, its score less that of `full` in the same
     block; latency_s, the geometric mean; latency_ratio, over that of `full`, geometric; trials_to_5pct and
-    seconds_to_5pct; seconds by stage. blocks: how many ended; unreached: in how many it never came near."""
+    seconds_to_5pct; seconds by stage. difference_over_workloads: seeds of a workload count as one, by their
+    mean. blocks: how many ended; unreached: in how many it never came near; empty: in how many it had no
+    program, which no latency tells of."""
     ended = {_where(row, row["arm"]): row for row in found if row["score"] is not None}
     blocks = {_where(row, ""): row for row in found}.values()
     own = {arm: [ended[key] for row in blocks if (key := _where(row, arm)) in ended] for arm in arms}
@@ -98,11 +100,14 @@ def _where(row: Row, arm: str) -> tuple[str, int, str]:
 def _statistics(own: Sequence[Row], ended: Mapping[tuple[str, int, str], Row]) -> dict[str, Any]:
     beside = [(row, full) for row in own if (full := ended.get(_where(row, FULL))) is not None]
     timed = [row for row in own if row["seconds"]]
+    differences = [(row["workload"], row["score"] - full["score"]) for row, full in beside]
     return {
         "blocks": len(own),
         "unreached": sum(not row["reached"] for row in own),
+        "empty": sum(row["latency_s"] is None for row in own),
         "score": plain_interval([row["score"] for row in own]),
-        "difference": plain_interval([row["score"] - full["score"] for row, full in beside]),
+        "difference": plain_interval([one for _, one in differences]),
+        "difference_over_workloads": over_workloads(differences),
         "latency_s": interval([row["latency_s"] for row in own if row["latency_s"]]),
         "latency_ratio": interval(
             [
@@ -120,16 +125,32 @@ def _statistics(own: Sequence[Row], ended: Mapping[tuple[str, int, str], Row]) -
     }
 
 
-def pairs(found: Sequence[Row]) -> dict[str, Interval]:
-    """Of PAIRS, `FIRST-SECOND`: the difference of their scores over the blocks where both ended."""
+def over_workloads(values: Sequence[tuple[str, float]]) -> Interval:
+    """{mean, low, high} over workloads, each by the mean of its values: what other workloads might have
+    given. Seeds of one workload are much alike: many of them would feign what few workloads cannot tell."""
+    by_workload: dict[str, list[float]] = {}
+    for workload, value in values:
+        by_workload.setdefault(workload, []).append(value)
+    return plain_interval([sum(own) / len(own) for own in by_workload.values()])
+
+
+def pairs(found: Sequence[Row]) -> dict[str, dict[str, Interval]]:
+    """Of PAIRS, `FIRST-SECOND`: the difference of their scores over the blocks where both ended, and over
+    their workloads."""
     scores = {_where(row, row["arm"]): row["score"] for row in found}
     blocks = {_where(row, ""): row for row in found}.values()
     made = {}
     for first, second in PAIRS:
-        both = [(scores.get(_where(row, first)), scores.get(_where(row, second))) for row in blocks]
-        known = [one - other for one, other in both if one is not None and other is not None]
+        both = [
+            (row["workload"], scores.get(_where(row, first)), scores.get(_where(row, second)))
+            for row in blocks
+        ]
+        known = [(w, one - other) for w, one, other in both if one is not None and other is not None]
         if known:
-            made[f"{first}-{second}"] = plain_interval(known)
+            made[f"{first}-{second}"] = {
+                "difference": plain_interval([one for _, one in known]),
+                "difference_over_workloads": over_workloads(known),
+            }
     return made
 
 

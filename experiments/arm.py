@@ -94,10 +94,12 @@ class ArmError(PrunerError):
 
 @dataclass(frozen=True)
 class ArmRun:
-    """A finished arm: its journal, and its seconds by stage with their total, since its process was made."""
+    """A finished arm: its journal, its seconds by stage with their total, since its process was made, and
+    what it told its user."""
 
     contents: Contents
     seconds: dict[str, float]
+    notes: tuple[str, ...] = ()
 
 
 def run_arm(arm: Arm, overrides: Sequence[str], folder: Path, threads: int) -> ArmRun:
@@ -135,13 +137,14 @@ def read_run(folder: Path) -> ArmRun:
     """The run that an arm left in its folder. Raises ArmError when it is not whole."""
     try:
         contents = Journal.read(folder / NAME)
-        seconds = json.loads((folder / "summary.json").read_text("utf-8"))["seconds"]
+        summary = json.loads((folder / "summary.json").read_text("utf-8"))
+        seconds, notes = summary["seconds"], tuple(summary.get("notes", ()))
     except (ConfigError, OSError, ValueError, KeyError) as error:
         raise ArmError(f"it left no result: {error}") from error
     reason = contents.end.reason if contents.end else "error"
     if reason in ("interrupted", "error"):
         raise ArmError(f"it ended before its trials were spent ({reason})")
-    return ArmRun(contents, seconds)
+    return ArmRun(contents, seconds, notes)
 
 
 def _parts(path: Path) -> tuple[list[str], str]:

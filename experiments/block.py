@@ -29,7 +29,8 @@ class Retimed:
 @dataclass
 class ArmResult:
     """What is kept of an arm. described: see Arm. commit: what ran it. trials: measured; failures: of them by
-    kind. seconds: by stage and total. held: its incumbents. error: how it failed; the rest is empty then."""
+    kind. seconds: by stage and total. held: its incumbents. notes: what the run told its user. error: how it
+    failed; the rest is empty then."""
 
     described: dict[str, Any]
     commit: str | None
@@ -37,6 +38,7 @@ class ArmResult:
     failures: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     held: list[Incumbent] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     error: str | None = None
 
 

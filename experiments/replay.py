@@ -68,6 +68,7 @@ class Recorded(Place):
             "device": self.device,
             "batch": self.batch,
             "trial_s": self.trial_s,
+            "programs": len(self.pool),
         }
 
     @cached_property
@@ -90,6 +91,10 @@ class Recorded(Place):
                 tuned = run(cfg, Clock(), pool=self.pool, display=Display(), picture=False)
         except PrunerError as error:
             raise ArmError(str(error)) from error
+        except (
+            Exception
+        ) as error:  # of a part of the user's own, say; the other arms go on, as processes would
+            raise ArmError(f"{type(error).__name__}: {error}") from error
         if tuned.stopped or tuned.interrupted:
             # Whoever stops an arm that runs in this process stops the study.
             raise KeyboardInterrupt

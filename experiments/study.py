@@ -101,7 +101,7 @@ class Study:
             result.error = str(error)
             self.say(f"{where}  FAILED: {error}")
             return
-        result.seconds = run.seconds
+        result.seconds, result.notes = run.seconds, list(run.notes)
         block.beside = max(block.beside, self.beside)
         self._keep(block, arm.name, run, place)
         best = run.contents.best()

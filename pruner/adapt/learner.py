@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pruner.adapt.rule import AdaptationRule
 from pruner.costmodel.guard import GuardedVerifier, described
 from pruner.costmodel.history import History
+from pruner.costmodel.pretrained import check_kind
 from pruner.costmodel.verifier import Verifier
 from pruner.errors import ConfigError
 from pruner.faults import faults_told
@@ -31,7 +32,7 @@ class Learner:
     def __init__(
         self, verifier: Verifier, rule: AdaptationRule, device: Device, say: Callable[[str], None]
     ) -> None:
-        self._adapted = _prepared(rule, verifier)
+        self._adapted = _prepared(rule, verifier, device)
         self.verifier = GuardedVerifier(self._adapted, say)
         self._rule = rule
         self._history = History(make_extractors(self._adapted.features, device))
@@ -58,7 +59,9 @@ class Learner:
         self.verifier.expect_fitted(training_set)
 
 
-def _prepared(rule: AdaptationRule, verifier: Verifier) -> Verifier:
+def _prepared(rule: AdaptationRule, verifier: Verifier, device: Device) -> Verifier:
+    if rule.checkpoint is not None:
+        check_kind(rule.checkpoint, device)
     with faults_told(f"adapt {type(rule).__name__}: prepare", type(rule)):
         prepared = rule.prepare(verifier)
     if not isinstance(prepared, Verifier):

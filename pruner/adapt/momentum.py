@@ -73,8 +73,7 @@ class Momentum(AdaptationRule):
         verifier.load_state_dict(self._siamese)
         verifier.refine(training_set, epochs=self.epochs)
         target = verifier.state_dict()
-        # What is no weight, such as normalisers, is the target's.
-        self._siamese = {**target, "weights": self._moved(self._siamese["weights"], target)}
+        self._siamese = {**self._siamese, "weights": self._moved(self._siamese["weights"], target)}
 
     def _moved(self, siamese: Weights, target: Mapping[str, Any]) -> Weights:
         """phi after an update, in double precision, in which a hundredth of a small step is not lost."""

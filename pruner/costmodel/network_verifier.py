@@ -122,6 +122,9 @@ class NeuralVerifier(Verifier):
         self._network: Network | None = None
         # None = columns are divided by their maxima in whatever it is asked about, until it is refined.
         self._normalisers: dict[str, Normaliser] | None = {}
+        # Whether every training makes them anew, and until one they are those of the candidates at hand: of
+        # weights that came without any.
+        self._of_records = False
         # Of the sequence that it was fitted on.
         self._length: int | None = None
         # Name, version and width of what it was fitted on.
@@ -146,7 +149,7 @@ class NeuralVerifier(Verifier):
         """Learns from new weights. Records without two candidates of one task to tell apart teach nothing and
         leave it unfitted."""
         self._network, self._seen, self._length = None, [], None
-        self._normalisers, self.trained = {}, None
+        self._normalisers, self._of_records, self.trained = {}, False, None
         if not training_set.tells_apart:
             return
         self._normalisers = self._suiting(training_set.features)
@@ -170,7 +173,7 @@ class NeuralVerifier(Verifier):
         self._check(training_set.features)
         if not training_set.tells_apart:
             return
-        if self._normalisers is None:
+        if self._of_records:
             self._normalisers = self._suiting(training_set.features)
         schedule = self._schedule if epochs is None else replace(self._schedule, epochs=epochs)
         # A copy: training that fails leaves what there is.
@@ -223,7 +226,7 @@ class NeuralVerifier(Verifier):
             )
         if not state["weights"]:
             self._network, self._seen, self._length = None, [], None
-            self._normalisers, self.trained = {}, None
+            self._normalisers, self._of_records, self.trained = {}, False, None
             return
         seen: list[list[Any]] = [[str(n), int(version), int(width)] for n, version, width in state["seen"]]
         network = self._new(seen)
@@ -249,7 +252,7 @@ class NeuralVerifier(Verifier):
             )
         network.load_state_dict({n: torch.from_numpy(np.array(a)) for n, a in state["weights"].items()})
         self._network, self._seen, self._length = network.eval(), seen, state["length"]
-        self._normalisers = normalisers
+        self._normalisers, self._of_records = normalisers, normalisers is None
 
     def _new(self, seen: Sequence[Sequence[Any]]) -> Network:
         """A network from the seed for such features; torch's own generator is left as it is."""

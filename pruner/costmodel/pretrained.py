@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from pruner.analyzer.device import Device, declared
 from pruner.costmodel.checkpoint import load_checkpoint
 from pruner.costmodel.shipped import RELEASED, find_checkpoint
 from pruner.costmodel.verifier import Verifier
@@ -59,6 +60,23 @@ def load_into(verifier: Verifier, name_or_path: str | os.PathLike[str]) -> None:
     with _named(path, state):
         verifier.load_state_dict(state)
         _check_features(state.get("seen", []))
+
+
+def check_kind(name_or_path: str | os.PathLike[str], device: Device) -> None:
+    """Raises ConfigError for a checkpoint that tells that it is from another kind of device: their programs
+    have numbers of other meanings under the same names."""
+    path = find_checkpoint(name_or_path)
+    kind = "gpu"
+    if path.suffix != RELEASED:
+        trained_on = load_checkpoint(path)[1].get("device")
+        if trained_on not in declared():
+            return
+        kind = Device.load(trained_on).kind
+    if kind != device.kind:
+        raise ConfigError(
+            f"adapt.checkpoint={name_or_path} was trained on programs of a {kind}, and device {device.name} "
+            f"is a {device.kind}: give a checkpoint from a {device.kind}."
+        )
 
 
 @contextmanager

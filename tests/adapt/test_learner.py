@@ -83,6 +83,14 @@ def test_a_verifier_that_does_not_suit_ends_a_run_before_anything_is_measured(go
         assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("rule", [Frozen, FineTune])
+def test_a_checkpoint_from_another_kind_of_device_is_refused(go, tmp_path, rule):
+    """Feature shapes agree; what the numbers mean does not."""
+    with pytest.raises(ConfigError, match="trained on programs of a gpu, and device x86-64 is a cpu"):
+        go(verifier=XGBVerifier(), adapt=rule(checkpoint="xgb-a100"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_where_nothing_is_learnt_no_features_are_extracted_for_it(go, tmp_path):
     """An unfitted verifier is not asked either."""
     seconds = {}

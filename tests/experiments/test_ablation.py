@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from experiments import ablation_rows, report
 from experiments.ablation import main
 from experiments.ablation_draw import shares
-from experiments.ablation_summary import combined, pairs, statistics
+from experiments.ablation_summary import combined, over_workloads, pairs, statistics
 from experiments.bases import Base, changed
 from experiments.settings import CONF
 from pruner.config import compose, instantiate
@@ -30,7 +30,7 @@ EXCERPT = Path(__file__).parents[1] / "data" / "metaschedule"
 REPLAY = [
     f"data={EXCERPT}",
     "device=a100-40g",
-    "source=x86-64",
+    "source=rtx3080",
     "tasks=[0]",
     "trials=12",
     "batch=4",
@@ -115,11 +115,13 @@ def test_rows_by_hand():
     made.best_s = 20e-6
     first, second = ablation_rows.rows([made], ["full", "other"], (8,))
     assert (first["score"], second["score"]) == pytest.approx((20 / 41, 0.5))
-    assert (first["reached"], first["trials_to_5pct"], first["seconds_to_5pct"]) == (False, 8, 20.0)
+    assert (first["reached"], first["trials_to_5pct"], first["seconds_to_5pct"]) == (False, 10, 20.0)
+    # One that ended early counts as long as the others took.
+    assert (second["reached"], second["trials_to_5pct"], second["seconds_to_5pct"]) == (False, 10, 20.0)
     # Studies that ran beside it took its cores.
     made.beside = 2
     first, _ = ablation_rows.rows([made], ["full", "other"], (8,))
-    assert (first["seconds_to_5pct"], first["seconds"], first["trials_to_5pct"]) == (None, {}, 8)
+    assert (first["seconds_to_5pct"], first["seconds"], first["trials_to_5pct"]) == (None, {}, 10)
 
 
 def test_the_best_known_is_of_all_seeds_on_one_machine():
@@ -155,10 +157,18 @@ def test_differences_are_taken_within_blocks():
     assert found["other"]["latency_ratio"] == pytest.approx({"mean": 1.1, "low": 1.1, "high": 1.1})
     assert found["full"]["score"]["mean"] == pytest.approx(np.mean(levels))
     assert found["full"]["score"]["low"] < 0.4 < 0.7 < found["full"]["score"]["high"]
-    assert pairs(rows) == {"finetune-no_adaptation": pytest.approx({"mean": 0.03, "low": 0.03, "high": 0.03})}
+    found = pairs(rows)["finetune-no_adaptation"]["difference"]
+    assert found == pytest.approx({"mean": 0.03, "low": 0.03, "high": 0.03})
     # An arm that failed in a block is left out of it alone.
     rows[1]["score"] = None
     assert statistics(rows, ["full", "other"])["other"]["blocks"] == 2
+
+
+def test_many_seeds_of_few_workloads_tell_little_of_others():
+    """A workload gains by 0.3 with every seed, the other loses by 0.1."""
+    found = over_workloads([("A", 0.3 + 0.01 * seed) for seed in (-1, 0, 1)] + [("B", -0.1)] * 50)
+    assert found == pytest.approx({"mean": 0.1, "low": -0.1, "high": 0.3})
+    assert over_workloads([("A", 0.3)] * 9) == pytest.approx({"mean": 0.3, "low": None, "high": None})
 
 
 def test_the_curve_of_shares():
@@ -269,7 +279,8 @@ def test_jobs_side_by_side_are_one_table_without_seconds(tmp_path, capsys):
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_runs(tmp_path, capsys, words, message):
-    assert main([*REPLAY, f"work_dir={tmp_path / 'study'}", *words]) == 2
+    arms = [] if any(word.startswith("arms=") for word in words) else ["arms=[full]"]
+    assert main([*REPLAY, f"work_dir={tmp_path / 'study'}", *arms, *words]) == 2
     shown = capsys.readouterr()
     assert re.search(message, shown.err)
     assert not (tmp_path / "study").exists()

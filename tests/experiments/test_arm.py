@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from omegaconf import OmegaConf
 
 from experiments.arm import Arm, ArmError, read_run, run_arm
 from experiments.settings import CONF
@@ -14,7 +15,8 @@ from pruner.measure.clock import STAGES
 
 
 def test_the_shipped_arms():
-    names = {path.stem for path in (CONF / "arm").glob("*.yaml")}
+    files = (CONF / "arm").glob("*.yaml")
+    names = {path.stem for path in files if "changes" not in OmegaConf.load(path)}  # those change a base
     assert names >= {"pruner", "metaschedule_10", "metaschedule_64", "stock"}
     arms = {name: Arm.load(name) for name in names}
     assert arms["pruner"] == Arm("pruner")
@@ -23,6 +25,11 @@ def test_the_shipped_arms():
         assert cfg.search["_target_"].endswith("MetaScheduleSearch")
         assert cfg.batch == batch
     assert arms["stock"].program == "experiments.stock"
+
+
+def test_a_change_to_a_base_is_no_arm_of_its_own():
+    with pytest.raises(ConfigError, match=r"no_draft changes a base.*experiments\.ablation"):
+        Arm.load("no_draft")
 
 
 def test_an_arm_of_ones_own_is_a_file(tmp_path):
