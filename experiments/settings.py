@@ -51,7 +51,7 @@ def settings(study: str, arguments: Sequence[str]) -> DictConfig:
         key = item.key_or_group
         if key == "hydra.run.dir":
             continue
-        if item.is_delete() or item.is_add() or item.is_force_add():
+        if item.is_delete() or item.is_add() or item.is_force_add() or item.package is not None:
             raise ConfigError(f"Write {key}=VALUE in place of '{item.input_line}'.")
         if key not in defaults:
             hint = f"{did_you_mean(key, list(defaults))} Accepted: {', '.join(defaults)}."
@@ -202,12 +202,17 @@ def _defaults(study: str) -> dict[str, Any]:
 
 def _composed(study: str, arguments: Sequence[str]) -> DictConfig:
     try:
+        items = parse(arguments)
         with initialize_config_dir(str(CONF), version_base="1.3", job_name=study):
-            lines = [str(item.input_line) for item in parse(arguments)]
+            lines = [str(item.input_line) for item in items if item.key_or_group.startswith("hydra.")]
             cfg = compose(study, overrides=lines, return_hydra_config=True)
         HydraConfig.instance().set_config(cfg)
         with open_dict(cfg):
             found = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+        # Hydra would take a setting that is called as a folder of CONF is for the choice of a file in it.
+        for item in items:
+            if item.key_or_group in found:
+                found[item.key_or_group] = item.value()
         OmegaConf.resolve(found)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(explained(error)) from error

@@ -21,6 +21,12 @@ def test_the_run_folder_is_hydras_unless_it_is_given():
     assert settings("compare", ["work_dir=20"]).work_dir == "20"
 
 
+def test_a_setting_may_be_called_as_a_folder_of_files_is():
+    for base in ("moa", "mine/base.yaml"):
+        assert settings("ablation", [f"base={base}"]).base == base
+    assert settings("ablation", ["trials=3", "trials=4"]).trials == 4
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
@@ -41,6 +47,7 @@ def test_the_run_folder_is_hydras_unless_it_is_given():
         ("workload=[GMM/0,'']", "each of it a name"),
         ("+trials=3", "Write trials=VALUE in place of"),
         ("~trials", "Write trials=VALUE in place of"),
+        ("trials@x=3", "Write trials=VALUE in place of"),
         ("trials", "Cannot read the argument 'trials'"),
         ("hydra.job.name=x", "Unknown setting 'hydra.job.name'"),
     ],
