@@ -110,6 +110,11 @@ class Run:
         with stop_on_interrupt(self.display) as stop:
             try:
                 reason = self._rounds(space, stop)
+                if not self.candidates and reason == "minutes":
+                    raise ConfigError(
+                        f"the {self.budget.minutes:g} minutes are up and nothing has been measured yet: give "
+                        "more."
+                    )
                 if not self.candidates:
                     raise KeyboardInterrupt
                 if reason in _ENDS:
