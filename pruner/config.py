@@ -39,7 +39,7 @@ CONF = Path(__file__).parent / "conf"
 PRESETS = "experiment"
 
 # Values of these are text: what Hydra's grammar cannot read (JSON, brackets in a path) is taken as it stands.
-TEXT_KEYS = ("workload", "data", "target", "work_dir")
+TEXT_KEYS = ("workload", "data", "target", "work_dir", "measure.recorded")
 
 
 # The class of measure=replay, which alone needs `data`.

@@ -197,6 +197,8 @@ def closing(summary: Summary, contents: Contents, work_dir: str | os.PathLike[st
         why = f" Trial {failed[0].trial} ({failed[0].failure}): {failed[0].message}" if failed else ""
         if summary.resources is not None:
             return f"No candidate compiled.{why}"
+        if summary.replayed:
+            return f"All programs that were tried failed when they were recorded.{why}"
         return f"No candidate ran; the untuned program is all there is.{why}"
     if summary.replayed:
         return f"What was replayed is in {Path(work_dir).resolve()}."

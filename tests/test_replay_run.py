@@ -167,12 +167,31 @@ def test_what_is_not_recorded_cannot_be_replayed(pool, tmp_path):
         ),
         (["search=metaschedule"], "search=latent or search=random"),
         (["measure.recorded=rtx"], "measure.recorded=rtx is in no device's name"),
+        (["measure.recorded=90"], "measure.recorded=90 is in no device's name"),
+        (["measure.recorded=[a,b]"], "measure.recorded=['a', 'b'] is not accepted: give part of"),
         (["data=nowhere"], "nowhere is not there"),
     ],
 )
 def test_the_command_refuses_what_it_cannot_replay(tmp_path, capsys, words, said):
     assert main([*[word for word in REPLAY if word.split("=")[0] != words[0].split("=")[0]], *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_part_of_a_machines_name_may_be_a_number(tmp_path):
+    words = ["trials=4", "measure.recorded=80", f"work_dir={tmp_path / 'run'}"]
+    assert main([*REPLAY, *words]) == 0
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["trials"] == 4
+
+
+def test_failures_alone_are_told_as_such(tmp_path, capsys):
+    pool = RecordedPool(made(12))
+    failed = tmp_path / "failed.npz"
+    (dataset := made(12))[dataset.failure != ""].save(failed)
+    words = [f"data={failed}", f"workload={pool.task.name}", "device=x86-64", f"work_dir={tmp_path / 'run'}"]
+    assert main(["tune", "measure=replay", *words]) == 0
+    shown = capsys.readouterr().out
+    assert "All programs that were tried failed when they were recorded. Trial 1 (run)" in shown
+    assert "untuned" not in shown
 
 
 def test_without_a_device_the_one_that_the_records_fit_is_taken(pool, tmp_path):

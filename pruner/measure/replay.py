@@ -9,6 +9,7 @@ import numpy as np
 from pruner.errors import ConfigError
 from pruner.measure.clock import charge
 from pruner.measure.measurement import Measurement, Measurer
+from pruner.records.machines import check_text
 from pruner.records.recorded_pool import RecordedPool
 from pruner.search.candidate import Candidate
 from pruner.settings import positive
@@ -38,6 +39,8 @@ class ReplayMeasurer(Measurer):
                 "data=PATH, or from Python give a RecordedPool."
             )
         positive(trial_s=trial_s)
+        if recorded is not None:
+            check_text(recorded, "measure.recorded")
         if recorded is not None and recorded not in pool.machine:
             raise ConfigError(
                 f"measure.recorded={recorded} is not in the name of the machine of the records, "

@@ -15,11 +15,18 @@ def of_machines(dataset: Dataset, recorded: str | None, setting: str = "recorded
     knows it by. Raises ConfigError when it is in no name."""
     if recorded is None:
         return dataset
+    check_text(recorded, setting)
     wanted = [name for name in dataset.devices if recorded in name]
     if not wanted:
         known = "; ".join(map(_named, dataset.devices)) or "nothing"
         raise ConfigError(f"{setting}={recorded} is in no device's name; the records are of {known}.")
     return dataset[np.isin(dataset.device, wanted)]
+
+
+def check_text(recorded: object, setting: str) -> None:
+    """Raises ConfigError for what can be part of no name."""
+    if not isinstance(recorded, str):
+        raise ConfigError(f"{setting}={recorded} is not accepted: give part of a machine's name, a text.")
 
 
 def check_one_machine(tasks: Sequence[Dataset], what: str, setting: str = "recorded") -> None:

@@ -68,7 +68,7 @@ class RecordedPool(Population):
     def load(
         cls,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-        task: str,
+        task: str | int,
         *,
         recorded: str | None = None,
         progress: Progress | None = None,
@@ -83,10 +83,12 @@ class RecordedPool(Population):
         of several machines.
         """
         dataset, report = read(paths, progress=progress)
+        task = str(task)  # Python knows numbers, too
         try:
             records = dataset.of(task)
         except ConfigError as error:
-            raise ConfigError(f"workload={task} names no recorded task: {error}") from error
+            left_out = f" Of {report.summary()}" if report.skipped and not dataset.tasks else ""
+            raise ConfigError(f"workload={task} names no recorded task: {error}{left_out}") from error
         skipped = sum(report.by_task.get(task, {}).values())
         return cls(of_machines(records, recorded, "measure.recorded"), skipped=skipped)
 

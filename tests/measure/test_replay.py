@@ -115,6 +115,8 @@ def test_what_it_is_made_from_is_checked(pool):
         ReplayMeasurer(pool=None)
     with pytest.raises(ConfigError, match=r"measure.recorded=zen5.*cuda sm_80"):
         ReplayMeasurer(pool=pool, recorded="zen5")
+    with pytest.raises(ConfigError, match=r"measure\.recorded=80 is not accepted: give part of"):
+        ReplayMeasurer(pool=pool, recorded=80)
 
 
 class TestReplay(MeasurerSuite):

@@ -100,6 +100,15 @@ def test_records_of_several_machines_are_refused_unless_one_is_chosen(tmp_path):
         RecordedPool.load(path, "C2D/0", recorded="zen5")
 
 
+def test_a_task_that_is_not_there_says_what_was_skipped(tmp_path):
+    assert len(RecordedPool.load(EXCERPT, 0)) == len(RecordedPool.load(EXCERPT, "0"))
+    workloads = "database_workload.json.gz"
+    (tmp_path / workloads).write_bytes((EXCERPT / workloads).read_bytes())
+    (tmp_path / "database_tuning_record.json").write_text("garbage\n" * 5)
+    with pytest.raises(ConfigError, match=r"no task 0; it has none\. Of 5 records, 5 skipped"):
+        RecordedPool.load(tmp_path, "0")
+
+
 def test_records_without_a_row_make_no_pool():
     with pytest.raises(ConfigError, match="none of the 1 records of GMM/0 can be replayed"):
         RecordedPool(untranslated(made(1), 0))
