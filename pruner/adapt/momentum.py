@@ -45,7 +45,7 @@ class Momentum(AdaptationRule):
         epochs: int = EPOCHS,
     ) -> None:
         whole(1, **{"adapt.epochs": epochs, "adapt.every": every})
-        if not 0 <= momentum <= 1:
+        if not isinstance(momentum, (int, float)) or not 0 <= momentum <= 1:
             raise ConfigError(f"adapt.momentum={momentum} is not accepted: give a number from 0 to 1.")
         self.checkpoint = checkpoint
         self.momentum = momentum

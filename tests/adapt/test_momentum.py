@@ -123,7 +123,8 @@ def test_trees_are_refused():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"momentum": -0.1}, {"momentum": 1.5}, {"every": 0}, {"epochs": 0}, {"epochs": 1.5}]
+    "settings",
+    [{"momentum": -0.1}, {"momentum": 1.5}, {"momentum": "a"}, {"every": 0}, {"epochs": 0}, {"epochs": 1.5}],
 )
 def test_settings_are_checked(settings):
     (name,) = settings
