@@ -39,6 +39,8 @@ NAME = "ablation"
 REPLAY, LOCAL = "replay", "local"
 _SOURCE = {REPLAY: "a100-f1", LOCAL: "x86-64"}
 _TRIALS = {REPLAY: 50, LOCAL: 100}
+# Settings of `pruner tune` that a replay sets for all arms.
+_REPLAYS = ("measure", "measure.trial_s", "measure.recorded", "data", "device", "target", "batch")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,14 +109,10 @@ def _arms(cfg: DictConfig) -> tuple[Base, list[Arm]]:
     whole(0, trials=cfg.trials)
     whole(1, batch=cfg.batch, programs=cfg.programs)
     positive(trial_s=cfg.trial_s)
-    check_overrides(cfg.overrides)
-    if cfg.beside > 1 and cfg.blocks:
-        raise ConfigError(
-            f"blocks={cfg.blocks} is one study's at a time, and {cfg.beside} run side by side: leave it out, "
-            "and each keeps its blocks in its own folder."
-        )
+    own = _REPLAYS if cfg.measure == REPLAY else ()
+    check_overrides(cfg.overrides, *own)
     base = Base.load(cfg.base, cfg.source or _SOURCE[cfg.measure])
-    arms = [base.arm(name) for name in cfg.arms]
+    arms = [base.arm(name, *own) for name in cfg.arms]
     if cfg.measure == LOCAL:
         arms += [Arm.load(name) for name in cfg.others]
     names = [arm.name for arm in arms]
@@ -138,6 +136,7 @@ def _places(cfg: DictConfig) -> tuple[Mapping[str, Place], list[str]]:
             "and the device that they are from."
         )
     cache = Path(cfg.cache or cache_folder().parent / "features")
+    settings.make_folder("cache", cache)
     return recorded_places(cfg, cache)
 
 

@@ -43,7 +43,7 @@ def assemble(found: Sequence[Row], arms: Sequence[str], looks: Sequence[int]) ->
 
 def combined(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One document of replays that were made apart, other tasks or seeds in each. Raises ConfigError for
-    those that differ in more, or share a block."""
+    those that differ in more, are of other records, or share a block."""
     first = documents[0]
     for other in documents[1:]:
         differing = [key for key in (*_ALIKE, "arms") if _told(first, key) != _told(other, key)]
@@ -59,6 +59,13 @@ def combined(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "ablations that have blocks in common, or were measured on a device, are not put together: make "
             "them as one, with blocks=DIR."
         )
+    best: dict[str, float] = {}
+    for row in found:
+        if best.setdefault(row["workload"], row["best_s"]) != row["best_s"]:
+            raise ConfigError(
+                f"the best of {row['workload']} is not the same in all of these ablations: they are of other "
+                "records. Give the folders of those that were made alike."
+            )
     for row in found:
         row["shares"] = {int(look): one for look, one in row["shares"].items()}  # JSON has texts for keys
     recorded = {name: one for document in documents for name, one in document["as_recorded"].items()}

@@ -41,22 +41,25 @@ class Base:
                 f"{', '.join(known)}, or the path of a file with checkpoint: and overrides: as theirs."
             )
         found = _read(path, {"checkpoint", "overrides"})
-        checkpoint = str(found["checkpoint"]).format(source=source)
+        checkpoint = str(found["checkpoint"]).replace("{source}", source)
         base = cls(path.stem, (), checkpoint, source)
         return cls(path.stem, tuple(base.filled(found["overrides"], path)), checkpoint, source)
 
-    def arm(self, name: str) -> Arm:
+    def arm(self, name: str, *also: str) -> Arm:
         """The base with the changes of experiments/conf/arm/NAME.yaml, or of a file of that form by its path.
-        Raises ConfigError for one that changes nothing that there is, and when its checkpoint is missing."""
+        Raises ConfigError for one that changes nothing that there is or what is the study's to set (`also`),
+        and when its checkpoint is missing."""
         path = arm_file(name)
         overrides = changed(self.overrides, self.filled(_read(path, {"changes"})["changes"], path))
         try:
-            check_overrides(overrides)
+            check_overrides(overrides, *also)
             checkpoint = checkpoint_of(overrides)
             if checkpoint is not None:
                 find_checkpoint(checkpoint)
         except ConfigError as error:
-            raise ConfigError(f"arms={path.stem}, of base={self.name}: {error}") from error
+            raise ConfigError(
+                f"arms={path.stem}, of base={self.name} with source={self.source}: {error}"
+            ) from error
         return Arm(path.stem, tuple(overrides))
 
     def filled(self, words: Any, path: Path) -> list[str]:

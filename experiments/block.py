@@ -95,6 +95,8 @@ class Block:
         """Raises ConfigError unless the other one, read from `path`, is this block with these settings."""
         mine = {"workload": self.workload, "seed": self.seed, **self.settings}
         theirs = {"workload": other.workload, "seed": other.seed, **other.settings}
+        if self.best_s is not None:  # told by the records, whose folder may be another of the same name
+            mine["best_s"], theirs["best_s"] = self.best_s, other.best_s
         differing = [
             f"{key}={theirs.get(key)}, here {key}={mine[key]}" for key in mine if theirs.get(key) != mine[key]
         ]
@@ -135,6 +137,17 @@ class Block:
         """Raises ValueError, TypeError or KeyError for a block that does not hold what it speaks of."""
         if not (isinstance(self.settings, dict) and isinstance(self.machine, str)):
             raise ValueError("its settings or its machine are none")
+        if not (isinstance(self.beside, int) and self.beside >= 1):
+            raise ValueError("it does not say how many studies ran at a time")
+        latencies = [one.latency_s for one in self.retimed.values() if one.latency_s is not None]
+        if not all(latency_s > 0 for latency_s in latencies):
+            raise ValueError("its latencies are none")
+        for name, arm in self.arms.items():
+            points = [(one.trial, one.seconds) for one in arm.held]
+            if not all(trial >= 1 and seconds >= 0 for trial, seconds in points):
+                raise ValueError(f"what {name} held is at no trial or time")
+            if not all(number >= 0 for number in (*arm.failures.values(), *arm.seconds.values())):
+                raise ValueError(f"the counts or seconds of {name} are none")
         if not self.programs(self.arms) <= set(self.traces):
             raise ValueError("it lacks programs that its arms held best")
         for name in self.timed:

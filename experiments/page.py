@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,13 @@ def page(folders: Sequence[Path], target: Path) -> str:
         found = studies(folder)
         if not found:
             raise ConfigError(f"{folder} holds no finished study. Give the folder that a study printed last.")
-        paths = [_together(folder, found)] if _parts_of_one(found) else found
-        for path in paths:
-            document = _document(path)
+        if _parts_of_one(found):
+            with _understood(folder):
+                found = [_together(folder, found)]
+        for path in found:
             parts.append(_section(path, target))
-            beside += paper.beside(path.stem, document)
+            with _understood(path):
+                beside += paper.beside(path.stem, _document(path))
     columns = ("what", "in the paper", "here", "how it was measured here")
     lines = [f"# Studies\n\n{len(parts)} finished.\n"]
     if beside:
@@ -81,6 +84,15 @@ def _document(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"{path} is no study's ({error!r}). Make it again.") from error
     return dict(found)
+
+
+@contextmanager
+def _understood(path: Path) -> Iterator[None]:
+    """Around what takes a study's document for whole."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise ConfigError(f"{path} holds another study than this release makes ({error!r}).") from error
 
 
 def _section(path: Path, target: Path) -> str:

@@ -26,6 +26,7 @@ from pruner.features.make import features_kept_in
 from pruner.measure.clock import Clock
 from pruner.measure.measurement import Measurer
 from pruner.measure.replay import ReplayMeasurer
+from pruner.placement import given_device, placed_on_records
 from pruner.records.read import read
 from pruner.records.recorded_pool import RecordedPool
 from pruner.tune import run
@@ -111,8 +112,9 @@ class Recorded(Place):
 
 def recorded_places(cfg: DictConfig, cache: Path) -> tuple[dict[str, Recorded], list[str]]:
     """The tasks that a study replays, and what of the data takes no part, in words. Raises ConfigError for a
-    task that has too few records, and when none has enough."""
+    task that has too few records, when none has enough, and for a device that they are not from."""
     paths = tuple(os.path.expandvars(path) for path in cfg.data)
+    device = given_device(compose(["workload=GMM/0", f"device={cfg.device}"]).device)
     dataset, report = read(paths, progress=Reading(output.say))
     output.say(report.summary())
     places: dict[str, Recorded] = {}
@@ -123,6 +125,7 @@ def recorded_places(cfg: DictConfig, cache: Path) -> tuple[dict[str, Recorded], 
         if len(records) >= cfg.programs and valid:
             pool = RecordedPool(records)
             if len(pool) >= cfg.programs:
+                placed_on_records(device, pool.task, pool.machine)
                 places[name] = Recorded(pool, paths, cfg.device, cfg.batch, cfg.trial_s, cache)
                 continue
             reason = f"{len(pool)} distinct programs"

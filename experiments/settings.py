@@ -104,6 +104,12 @@ def main(
                 f"{_LAUNCHER}=joblib: jobs that time programs on this machine cannot run side by side, as "
                 "they would share its cores. Leave it out."
             )
+        shared = [cfg.blocks for cfg in configs if cfg.get("blocks") is not None]
+        if beside > 1 and len(set(shared)) < len(shared):
+            raise ConfigError(
+                f"{_LAUNCHER}=joblib: jobs that run side by side cannot share blocks={shared[0]}. Leave "
+                "blocks out, or leave joblib out."
+            )
         new = [path for path in (*(Path(cfg.work_dir) for cfg in configs), folder) if not path.exists()]
         # A study of an hour does not end because nobody reads on.
         with terminated_like_interrupted(), redirect_stdout(LastingStream(sys.stdout)):

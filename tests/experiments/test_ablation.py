@@ -100,6 +100,14 @@ def test_a_base_or_an_arm_that_is_none_is_refused(tmp_path):
     (tmp_path / "mine.yaml").write_text("overrides: [draft=none]\n")
     with pytest.raises(ConfigError, match="holds overrides: changes are needed"):
         base.arm(str(tmp_path / "mine.yaml"))
+    (tmp_path / "mine.yaml").write_text("changes: [device=a100-80g]\n")
+    assert base.arm(str(tmp_path / "mine.yaml")).overrides[-1] == "device=a100-80g"
+    with pytest.raises(ConfigError, match=r"arms=mine, of base=pruner.*hold device, which the study sets"):
+        base.arm(str(tmp_path / "mine.yaml"), "device")
+    (tmp_path / "other.yaml").write_text(
+        "checkpoint: '{model}'\noverrides: ['adapt.checkpoint={checkpoint}']\n"
+    )
+    assert Base.load(str(tmp_path / "other.yaml"), "k80").overrides == ("adapt.checkpoint={model}",)
 
 
 def test_rows_by_hand():
@@ -207,6 +215,16 @@ def test_a_replay_says_what_the_records_say(go, tmp_path):
     assert stored["settings"]["data"] == ["metaschedule"]
 
 
+def test_blocks_of_other_records_are_not_taken(go, tmp_path, capsys):
+    go("arms=[random_draft]", "seed=[0]")
+    path = tmp_path / "study" / "0-seed0.json"
+    kept = json.loads(path.read_text())
+    path.write_text(json.dumps({**kept, "best_s": 2 * kept["best_s"]}))
+    words = ["arms=[random_draft]", "seed=[0]", f"cache={tmp_path / 'features'}"]
+    assert main([*REPLAY, *words, f"work_dir={tmp_path / 'study'}"]) == 2
+    assert re.search(r"was made with best_s=.*, here best_s=", capsys.readouterr().err)
+
+
 def test_a_killed_study_run_again_gives_the_same_table(go, tmp_path):
     words = ["arms=[full,no_adaptation]", "seed=[0,1,2]", f"cache={tmp_path / 'features'}"]
     whole = go(*words, name="whole")
@@ -267,8 +285,14 @@ def test_jobs_side_by_side_are_one_table_without_seconds(tmp_path, capsys):
         (["tasks=[3]", "programs=2", "source=a100-f1"], r"pacm-a100-f1 was trained on 1 .* 3 \(its 18\)"),
         (["measure=local"], "data= is of a replay"),
         (["batch=0"], "batch=0 is not accepted"),
+        (["device=a101"], "Unknown device 'a101'"),
+        (["device=h100"], "0 was recorded for sm_80; device h100 is sm_90"),
+        (["cache=/dev/null"], "cache=/dev/null cannot be used"),
+        (["base=released"], r"of base=released with source=a100-f1: there is no checkpoint a100-f1"),
+        (["overrides=['batch=2']"], "overrides hold batch, which the study sets itself"),
         (["trial_s=0"], "trial_s=0"),
         (["-m", "hydra/launcher=joblib", "seed=0,1", "measure=local", "data=[]"], "cannot run side by side"),
+        (["-m", "hydra/launcher=joblib", "seed=0,1", "blocks=b"], "cannot share blocks=b. Leave blocks out"),
         (["hydra/launcher=joblib"], "together with --multirun"),
         (["-m", "hydra/launcher=slurm"], "accepted is hydra/launcher=joblib"),
         (["-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=0"], "give a whole number from 1"),
@@ -306,3 +330,15 @@ def test_finished_studies_on_one_page(go, tmp_path, capsys):
     go("arms=[full,no_draft]", "seed=[1]", name="sweep/2")
     assert report.main([str(tmp_path / "sweep")]) == 2
     assert "have blocks in common" in capsys.readouterr().err
+    # Of other records, and no study of this release.
+    path = tmp_path / "sweep" / "2" / "ablation.json"
+    found = json.loads(path.read_text())
+    rows = [{**row, "seed": 7, "best_s": 2 * row["best_s"]} for row in found["results"]]
+    path.write_text(json.dumps({**found, "results": rows}))
+    assert report.main([str(tmp_path / "sweep")]) == 2
+    assert "the best of 0 is not the same" in capsys.readouterr().err
+    for damaged in ({"results": None}, {"results": [{}]}, {"arms": 3}):
+        path.write_text(json.dumps({**found, **damaged}))
+        assert report.main([str(tmp_path / "sweep")]) == 2
+        assert report.main([str(tmp_path / "sweep" / "2")]) == 2 or "results" in damaged
+        assert "holds another study than this release makes" in capsys.readouterr().err

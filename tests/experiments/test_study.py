@@ -214,7 +214,12 @@ def test_a_damaged_block_is_refused(go):
         json.dumps({**found, "timed": None}),
         json.dumps({**found, "timed": ["another"]}),
         json.dumps({**found, "arms": {}}),
+        json.dumps({**found, "beside": "x"}),
+        whole.replace('"latency_s": ', '"latency_s": -'),
+        whole.replace('"trial": ', '"trial": -'),
+        whole.replace('"failures": {', '"failures": {"run": -1'),
     ):
+        assert text != whole
         go.path.write_text(text)
         with pytest.raises(ConfigError, match=r"is no block \(.*Remove it"):
             go("ours")
