@@ -288,7 +288,7 @@ def test_jobs_side_by_side_are_one_table_without_seconds(tmp_path, capsys):
         (["device=a101"], "Unknown device 'a101'"),
         (["device=h100"], "0 was recorded for sm_80; device h100 is sm_90"),
         (["cache=/dev/null"], "cache=/dev/null cannot be used"),
-        (["base=released"], r"of base=released with source=a100-f1: there is no checkpoint a100-f1"),
+        (["base=released"], r"of base=released with source=rtx3080: there is no checkpoint rtx3080"),
         (["overrides=['batch=2']"], "overrides hold batch, which the study sets itself"),
         (["trial_s=0"], "trial_s=0"),
         (["-m", "hydra/launcher=joblib", "seed=0,1", "measure=local", "data=[]"], "cannot run side by side"),
@@ -298,7 +298,7 @@ def test_jobs_side_by_side_are_one_table_without_seconds(tmp_path, capsys):
         (["-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=0"], "give a whole number from 1"),
         (
             ["-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "seed=0,1", "blocks=blocks"],
-            "blocks=blocks is one study's at a time, and 2 run side by side",
+            "side by side cannot share blocks=blocks",
         ),
     ],
 )
