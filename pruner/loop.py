@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from pruner import compiled, report
 from pruner.adapt.learner import Learner
 from pruner.components import Budget, Components
 from pruner.display import Display, RoundReport
-from pruner.errors import ConfigError, PrunerError, RejectedError, UntunableError
+from pruner.errors import ConfigError, PrunerError, UntunableError
 from pruner.interrupt import Stop, stop_on_interrupt
 from pruner.measure.clock import Clock, stage
 from pruner.measure.measurement import MeasureInterrupted, Measurement, Measurer
@@ -25,14 +24,13 @@ from pruner.records.database import plain, write_database
 from pruner.records.journal import (
     Baseline,
     Confirmation,
-    Contents,
     End,
     Header,
     Journal,
     Round,
     check_free,
 )
-from pruner.records.trials import best_alone, trials_of
+from pruner.records.trials import for_database, trials_of
 from pruner.records.versions import versions
 from pruner.result import TuneResult
 from pruner.search.candidate import Candidate
@@ -319,24 +317,14 @@ class Run:
                 return min(stood, key=lambda m: m.latency_s or 0.0).compared or None
         return None
 
-    def _entered(self) -> Contents:
-        """What the database is made from: of a replay the best program alone, for the records are kept."""
-        contents = self.journal.contents
-        if not contents.header.replayed:
-            return contents
-        try:
-            return best_alone(contents, self.candidates)
-        except RejectedError as error:
-            self._note(f"TVM makes no program of the best trial today, so the database is empty: {error}")
-            return replace(contents, trials=[])
-
     def _report(self, correct: bool | None, interrupted: bool) -> TuneResult:
         contents = self.journal.contents
         counts = {**self.counts, "measured": len(self.candidates)}
         unwritten: OSError | None = None
         try:
             if contents.header.timed:
-                write_database(self.work_dir, self.task, self._entered())
+                entered = for_database(contents, self.candidates, self._note)
+                write_database(self.work_dir, self.task, entered)
             report.write_curve(self.work_dir, contents, picture=self.picture)
         except OSError as error:  # what is written last is small, and the user sees the result all the same
             unwritten = error

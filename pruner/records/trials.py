@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
+from pruner.errors import RejectedError
 from pruner.measure.measurement import Measurement
 from pruner.records.database import decided_json, trace_json
 from pruner.records.journal import Contents, Trial
@@ -47,12 +48,19 @@ def trials_of(
     ]
 
 
-def best_alone(contents: Contents, candidates: Sequence[Candidate]) -> Contents:
-    """Of a replay, the journal with its best trial alone, whose trace is that of the program that TVM makes
-    of it. candidates: of all trials, in order. Raises RejectedError when TVM makes none today."""
+def for_database(contents: Contents, candidates: Sequence[Candidate], say: Callable[[str], None]) -> Contents:
+    """The journal that the database is made from: of a replay its best trial alone, for the records are kept,
+    with the trace of the program that TVM makes of it. candidates: of all trials, in order. say: takes a note
+    for the user, where TVM makes none today."""
+    if not contents.header.replayed:
+        return contents
     best = contents.best()
     if best is None:
         return replace(contents, trials=[])
     candidate = candidates[best.trial - 1]
-    candidate.materialise()
+    try:
+        candidate.materialise()
+    except RejectedError as error:
+        say(f"TVM makes no program of the best trial today, so the database is empty: {error}")
+        return replace(contents, trials=[])
     return replace(contents, trials=[replace(best, trace=trace_json(candidate))], confirmations=[])
