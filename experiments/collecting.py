@@ -34,7 +34,7 @@ class Chosen:
 def choose(space: Space, draft: DraftModel, n: int, rng: np.random.Generator) -> list[Chosen]:
     """n distinct programs that TVM accepts, fewer where there are not so many, in random order: half of them
     drawn at random, half at random from what one draft keeps."""
-    drawn = [c for c in RandomSession(space, None, rng).propose(n - n // 2) if isinstance(c, RowCandidate)]
+    drawn = [c for c in RandomSession(space, rng).propose(n - n // 2) if isinstance(c, RowCandidate)]
     known = {structural_hash(candidate.materialise().mod) for candidate in drawn}
     kept, _ = explore(
         space,
