@@ -77,10 +77,11 @@ def tune(
         return make_task(mod, complete, name)
 
     given = given_device({"name": device}) if isinstance(device, str) else device
-    if measurer is None or measurer.pool is None:
+    pool = measurer.pool if isinstance(measurer, Measurer) else None  # what else it may be is told later
+    if measurer is None or pool is None:
         device, task, notes = placed(given, target, load)
     else:
-        task = measurer.pool.space.task
+        task = pool.space.task
         check_recorded(task, target, make_task(mod, task.target, name).mod)
         device, notes = placed_on_records(given, task, measurer.machine)
     threads = host_threads(device)

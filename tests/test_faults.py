@@ -93,7 +93,7 @@ def test_what_was_measured_before_something_broke_becomes_a_result(go, tmp_path)
 
 
 def test_a_disk_that_is_full_at_the_end_is_said(go, tmp_path, monkeypatch):
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     shown = []

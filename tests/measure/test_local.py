@@ -195,7 +195,7 @@ def test_what_was_finished_survives_an_interrupted_batch(programs, measuring):
     candidates.append(programs.candidate(programs.endless))
     with measuring(programs.copy, workers=1, run_timeout_s=60.0) as measurer:
         measurer.baseline()
-        interrupt = threading.Timer(4.0, os.kill, [os.getpid(), signal.SIGINT])
+        interrupt = threading.Timer(10.0, os.kill, [os.getpid(), signal.SIGINT])
         interrupt.start()
         with pytest.raises(MeasureInterrupted) as caught:
             measurer.measure(candidates)
