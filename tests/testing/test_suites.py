@@ -10,7 +10,7 @@ import pytest
 from tests.testing.faulty import FAULTS
 
 # A blind fault fails other tests as well; a component that is right in all but one respect fails few.
-MOST = 9
+MOST = 12
 
 
 @pytest.fixture(scope="module")
