@@ -115,7 +115,7 @@ def run(
     Args:
         clock: running since the command.
         pool: that the settings name, where it has been read already.
-        picture: whether to draw the curve, which takes as long as some fifty recorded trials.
+        picture: whether to draw the curve, which takes as long as many recorded trials.
     """
 
     def load(complete: Target) -> Task:
