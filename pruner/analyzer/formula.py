@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pruner.analyzer.device import Device
 from pruner.analyzer.draft import DraftModel
 from pruner.analyzer.inspection import Inspection, inspect, total
 from pruner.analyzer.penalties import kept_penalties
@@ -24,19 +24,11 @@ class FormulaDraft(DraftModel):
 
     Args:
         penalties: which of the six penalties stay in force, one of `analyzer.penalties.CHOICES`.
+        settings: of DraftModel.
     """
 
-    def __init__(
-        self,
-        *,
-        device: Device,
-        explored: int = 8000,
-        size: int = 512,
-        random: int = 32,
-        share: float = 0.25,
-        penalties: str = "all",
-    ) -> None:
-        super().__init__(device=device, explored=explored, size=size, random=random, share=share)
+    def __init__(self, *, penalties: str = "all", **settings: Any) -> None:
+        super().__init__(**settings)
         self.kept = kept_penalties(penalties)
 
     def score(self, population: Population) -> Floats:

@@ -9,6 +9,7 @@ float32.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,16 +133,10 @@ class PsaDraft(FormulaDraft):
         self,
         *,
         device: Device,
-        explored: int = 8000,
-        size: int = 512,
-        random: int = 32,
-        share: float = 0.25,
-        penalties: str = "all",
         released: bool = True,
+        **settings: Any,
     ) -> None:
-        super().__init__(
-            device=device, explored=explored, size=size, random=random, share=share, penalties=penalties
-        )
+        super().__init__(device=device, **settings)
         if device.kind != "gpu":
             raise ConfigError(
                 f"draft=psa is a formula for GPUs and device {device.name} is none: choose draft=roofline or "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pruner.analyzer.cpu import CpuInspection
 from pruner.analyzer.cpu_roofline import Costs, cpu_terms
-from pruner.analyzer.device import Device
 from pruner.analyzer.formula import FormulaDraft
 from pruner.analyzer.gpu import GpuInspection
 from pruner.analyzer.gpu_roofline import gpu_terms, kernels_seconds
@@ -42,18 +42,11 @@ class RooflineDraft(FormulaDraft):
     def __init__(
         self,
         *,
-        device: Device,
-        explored: int = 8000,
-        size: int = 512,
-        random: int = 32,
-        share: float = 0.25,
-        penalties: str = "all",
         costs: Costs | None = None,
         gpu_costs: GpuCosts | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(
-            device=device, explored=explored, size=size, random=random, share=share, penalties=penalties
-        )
+        super().__init__(**settings)
         self.costs = costs or Costs()
         self.gpu_costs = gpu_costs or GpuCosts()
 
