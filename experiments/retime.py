@@ -73,7 +73,7 @@ class Bench(Place):
 
     def _candidate(self, trace: Sequence[Any]) -> TraceCandidate:
         if any(instruction[0] == "Tensorize" for instruction in trace[0]):
-            fast_intrinsics()
+            fast_intrinsics(self.task.target)
         schedule = Schedule(self.task.mod)
         Trace.apply_json_to_schedule(trace, schedule)
         return TraceCandidate.of(self.task, schedule)

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
-from pruner._tvm import fast_intrinsics
+from pruner._tvm import tune_context
 from pruner.workload import Task
 
 _SAMPLE = "s_tir.meta_schedule.SearchStrategyEvolutionarySearchSampleInitPopulation"
@@ -45,11 +45,10 @@ def sample_valid(
     Args:
         seconds: of wall time after which no further call is made.
     """
-    fast_intrinsics()
     strategy = ms.search_strategy.EvolutionarySearch(init_min_unmeasured=1, max_fail_count=1)
-    context = ms.TuneContext(
+    context = tune_context(
+        task.target,
         mod=task.mod,
-        target=task.target,
         space_generator="post-order-apply",
         search_strategy=strategy,
         task_name=task.name,

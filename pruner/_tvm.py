@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 import threading
@@ -10,8 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
+
+if TYPE_CHECKING:
+    from tvm.s_tir.meta_schedule import TuneContext
+    from tvm.target import Target
 
 # The releases that are tested. Beside apache-tvm 0.27, apache-tvm-ffi 0.1.15.post1 and 0.1.15.post2 end in
 # a segmentation fault when a TuneContext is made; earlier ones than 0.1.14 are refused by apache-tvm itself.
@@ -20,6 +26,7 @@ _FFI_SERIES = "0.1.14."
 _FIX = "pip install 'apache-tvm==0.27.0.post1' 'apache-tvm-ffi==0.1.14.post1'"
 
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
+_OF_CPUS = ("x86", "arm_cpu", "riscv_cpu")
 _lock = threading.Lock()
 
 
@@ -67,13 +74,61 @@ def _memoised_getmodule() -> Iterator[None]:
         inspect.getmodule = original
 
 
-def fast_intrinsics() -> None:
-    """Imports TVM's tensor intrinsics, which every TuneContext needs, some ten times faster than TVM does.
+@contextmanager
+def _unexecuted(package: str) -> Iterator[None]:
+    """The package can be imported from while the context is open, but what it imports itself is not: parts of
+    it can be imported alone, and who imports it gets nothing more. Afterwards it is as if never imported."""
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+    sys.modules[package] = importlib.util.module_from_spec(spec)
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+
+
+def fast_intrinsics(target: Target | None = None) -> None:
+    """Makes the tensor intrinsics that TVM's rules use for a target, None = for all, many times faster than
+    importing TVM's package of them does, which every TuneContext imports. Safe to call again.
 
     Parsing an intrinsic asks `inspect.getmodule` for the same few files tens of thousands of times, and
-    each time it walks through all loaded modules; here it is asked once a file. Safe to call again.
+    each time it walks through all loaded modules; here it is asked once a file. And nine tenths of what then
+    remains are the intrinsics of GPUs, which a CPU can do without.
     """
     with _lock:
-        if _INTRINSICS not in sys.modules:
-            with _memoised_getmodule():
+        if _INTRINSICS in sys.modules:
+            return
+        with _memoised_getmodule():
+            if target is None or target.kind.name != "llvm":
                 importlib.import_module(_INTRINSICS)
+                return
+            with _unexecuted(_INTRINSICS):
+                for module in _OF_CPUS:
+                    importlib.import_module(f"{_INTRINSICS}.{module}")
+
+
+def tune_context(target: Target, **settings: Any) -> TuneContext:
+    """`TuneContext(target=target, **settings)`, with the intrinsics of this target alone."""
+    from tvm.s_tir.meta_schedule import TuneContext
+
+    fast_intrinsics(target)
+    with _lock:
+        if _INTRINSICS in sys.modules:
+            return TuneContext(target=target, **settings)
+        with _unexecuted(_INTRINSICS):
+            return TuneContext(target=target, **settings)
+
+
+def import_tvm() -> None:
+    """Imports TVM in a third of the time it takes where PyTorch is installed: its FFI imports PyTorch first,
+    for conversions of tensors that a process of this package's own does without. PyTorch can be imported
+    afterwards."""
+    if "torch" in sys.modules:
+        importlib.import_module("tvm")
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]  # how Python says that there is no such module
+    try:
+        importlib.import_module("tvm")
+    finally:
+        del sys.modules["torch"]

@@ -8,7 +8,10 @@ from contextlib import suppress
 
 import psutil
 
-_CODE = "import sys; sys.path.pop(0); from {module} import main; main(*sys.argv[1:])"
+_CODE = (
+    "import sys; sys.path.pop(0); from pruner._tvm import import_tvm; import_tvm(); "
+    "from {module} import main; main(*sys.argv[1:])"
+)
 
 
 def command(module: str, *words: str) -> list[str]:

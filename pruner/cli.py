@@ -106,9 +106,11 @@ def _tune(words: list[str]) -> int:
         configs = [config.compose(given.overrides, given.config_dir)]
     for cfg in configs:
         _check_work_dir(cfg)
+    from pruner._tvm import import_tvm
     from pruner.measure.clock import Clock
 
     clock = Clock()  # importing TVM is time the user waits for
+    import_tvm()
     from pruner.tune import run
 
     for number, cfg in enumerate(configs, 1):

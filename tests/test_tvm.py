@@ -105,6 +105,61 @@ print(calls)
     assert int(done.stdout) < 1000  # TVM alone asks some 27,000 times
 
 
+def _run(code: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_a_cpu_gets_no_intrinsics_of_gpus_until_they_are_asked_for() -> None:
+    code = """
+import sys
+from pruner._tvm import fast_intrinsics, tune_context
+from tvm.s_tir import TensorIntrin
+from tvm.target import Target
+def made(*names):
+    return [TensorIntrin.get(name, allow_missing=True) is not None for name in names]
+names = "dot_16x4_vnni", "dot_4x4_i8i8s32_neon", "wmma_fill_16x16x16_f32"
+tune_context(Target({"kind": "llvm", "num-cores": 2}))
+assert made(*names) == [True, True, False], made(*names)
+assert "tvm.s_tir.tensor_intrin" not in sys.modules
+assert not any("cuda" in name for name in sys.modules if "tensor_intrin" in name)
+tune_context(Target("nvidia/nvidia-a100"))
+assert made(*names) == [True, True, True]
+"""
+    _run(code)
+
+
+def test_tvm_imports_its_intrinsics_after_a_cpu_had_its_own() -> None:
+    code = """
+from pruner._tvm import _memoised_getmodule, fast_intrinsics
+from tvm.target import Target
+fast_intrinsics(Target({"kind": "llvm", "num-cores": 2}))
+with _memoised_getmodule():  # TVM takes half a minute by itself
+    import tvm.s_tir.tensor_intrin
+    from tvm.s_tir.tensor_intrin import cuda, x86
+from tvm.s_tir import TensorIntrin
+assert TensorIntrin.get("wmma_fill_16x16x16_f32") is not None
+assert tvm.s_tir.tensor_intrin.x86 is x86
+"""
+    _run(code)
+
+
+def test_tvm_is_imported_without_pytorch_which_can_be_imported_afterwards() -> None:
+    pytest.importorskip("torch")
+    code = """
+import sys
+from pruner._tvm import import_tvm
+import_tvm()
+assert "tvm" in sys.modules and "torch" not in sys.modules
+import torch
+print(float(torch.ones(2).sum()))
+import_tvm()
+assert sys.modules["torch"] is torch
+"""
+    assert _run(code) == ["2.0"]
+
+
 def test_getmodule_is_restored_when_the_import_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_tvm, "_INTRINSICS", "tvm.s_tir.no_such_module")
     before = inspect.getmodule

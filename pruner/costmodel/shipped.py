@@ -30,7 +30,7 @@ def find_checkpoint(name_or_path: str | os.PathLike[str]) -> Path:
     if not path.is_file():
         names = ", ".join(shipped()) or "none: `python -m experiments.pretrain` makes them"
         raise ConfigError(
-            f"there is no checkpoint {given}. Give the path of a {SUFFIX} file or of released weights "
-            f"({RELEASED}), or the name of one that ships with the package ({names})."
+            f"there is no checkpoint {given or repr(given)}. Give the path of a {SUFFIX} file or of released "
+            f"weights ({RELEASED}), or the name of one that ships with the package ({names})."
         )
     return path

@@ -8,7 +8,7 @@ import numpy as np
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
-from pruner._tvm import fast_intrinsics
+from pruner._tvm import tune_context
 from pruner.analyzer.device import Device
 from pruner.cores import usable_cpus
 from pruner.errors import RejectedError
@@ -34,11 +34,10 @@ class StatementFeatures(FeatureExtractor):
     materialised = True
 
     def __init__(self, *, device: Device, threads: int | None = None) -> None:
-        fast_intrinsics()
         self._threads = threads or len(usable_cpus())
         target = Target(dict(device.target))
         self._kind = str(target.kind.name)
-        self._context = ms.TuneContext(target=target, num_threads=self._threads)
+        self._context = tune_context(target, num_threads=self._threads)
         self._extractor = ms.feature_extractor.PerStoreFeature(BUFFERS, INTENSITIES, CACHE_LINE)
 
     @property

@@ -45,8 +45,8 @@ class RecordedPool(Population):
             raise ConfigError(
                 f"none of the {len(records)} records of {records.tasks[0].id} can be replayed: {reason}."
             )
-        kept = found.kept[np.argsort(records.order[found.kept], kind="stable")]
-        rows = found.rows[np.argsort(records.order[found.kept], kind="stable")]
+        earliest_first = np.argsort(records.order[found.kept], kind="stable")
+        kept, rows = found.kept[earliest_first], found.rows[earliest_first]
         _, first = np.unique(rows.hashes(), return_index=True)
         kept, rows = kept[first], rows[first]
         names = [sketch.signature for sketch in rows.space.sketches]

@@ -57,7 +57,7 @@ def encode(task: Task, traces: Sequence[Upgraded]) -> Rows:
     for position, (template, _) in enumerate(traces):
         groups.setdefault(template.text, []).append(position)
     if any('"Tensorize"' in text for text in groups):
-        fast_intrinsics()
+        fast_intrinsics(task.target)
     n = len(traces)
     rows = Rows((), np.full(n, NO_ROW), np.empty((n, 0), np.int64), object_column([None] * n), {})
     found: list[tuple[list[int], Ints]] = []

@@ -11,7 +11,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 from tvm_ffi import structural_hash
 
-from pruner._tvm import fast_intrinsics
+from pruner import _tvm
 from pruner.cores import usable_cpus
 from pruner.errors import ConfigError, RejectedError
 from pruner.workload import Task
@@ -29,11 +29,10 @@ _SEED = 1
 def tune_context(task: Task) -> ms.TuneContext:
     """TVM's tuning context of the task, with the schedule rules and post-processors of its target. Raises
     ConfigError when TVM has none for the target."""
-    fast_intrinsics()
     try:
-        return ms.TuneContext(
+        return _tvm.tune_context(
+            task.target,
             mod=task.mod,
-            target=task.target,
             space_generator="post-order-apply",
             task_name=task.name,
             num_threads=1,

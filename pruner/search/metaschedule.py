@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm.s_tir import meta_schedule as ms
 
-from pruner._tvm import fast_intrinsics
+from pruner._tvm import tune_context
 from pruner.cores import usable_cpus
 from pruner.errors import ConfigError
 from pruner.measure.clock import stage
@@ -59,14 +59,13 @@ class MetaScheduleSession(Session):
     """
 
     def __init__(self, space: Space, rng: np.random.Generator) -> None:
-        fast_intrinsics()
         self._task = space.task
         self._rng = rng
         cores = len(usable_cpus())
         self._strategy = ms.search_strategy.EvolutionarySearch()
-        self._context = ms.TuneContext(
+        self._context = tune_context(
+            space.task.target,
             mod=space.task.mod,
-            target=space.task.target,
             space_generator="post-order-apply",
             search_strategy=self._strategy,
             task_name=space.task.name,
