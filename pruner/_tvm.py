@@ -26,7 +26,8 @@ _FFI_SERIES = "0.1.14."
 _FIX = "pip install 'apache-tvm==0.27.0.post1' 'apache-tvm-ffi==0.1.14.post1'"
 
 _INTRINSICS = "tvm.s_tir.tensor_intrin"
-_OF_CPUS = ("x86", "arm_cpu", "riscv_cpu")
+# Its modules, by the machine whose rules use them.
+_OF_CPUS = {"x86_64": "x86", "aarch64": "arm_cpu", "riscv64": "riscv_cpu"}
 _lock = threading.Lock()
 
 
@@ -100,12 +101,21 @@ def fast_intrinsics(target: Target | None = None) -> None:
         if _INTRINSICS in sys.modules:
             return
         with _memoised_getmodule():
-            if target is None or target.kind.name != "llvm":
+            module = _module_of(target)
+            if module is None:
                 importlib.import_module(_INTRINSICS)
                 return
             with _unexecuted(_INTRINSICS):
-                for module in _OF_CPUS:
-                    importlib.import_module(f"{_INTRINSICS}.{module}")
+                importlib.import_module(f"{_INTRINSICS}.{module}")
+
+
+def _module_of(target: Target | None) -> str | None:
+    """Which module of the intrinsics has all that rules use for the target; None = no one has."""
+    if target is None or target.kind.name != "llvm":
+        return None
+    from pruner.target import machine  # it needs TVM
+
+    return _OF_CPUS.get(machine(target))
 
 
 def tune_context(target: Target, **settings: Any) -> TuneContext:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
 from pruner.errors import ConfigError
@@ -14,6 +14,9 @@ from pruner.measure.runtime import untuned
 from pruner.records.database import TunedProgram, load, untimed
 from pruner.report import Summary
 from pruner.workload import Task
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import platform
 import re
 import shlex
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ _ACCEPTED = (
 
 
 _ARCH = re.compile(r"sm_\d+[af]?")
+
+# One machine, several names.
+_SAME = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
 # What a caller may give as a target.
 Given: TypeAlias = str | Mapping[str, Any] | Target
@@ -55,6 +59,14 @@ def resolve_target(
         resolved = _target(config)
         notes.append(f'target "{resolved.kind.name}" names no num-cores; {cores} filled in')
     return resolved, notes
+
+
+def machine(target: Target | None = None) -> str:
+    """The machine that an llvm target's code is for, such as x86_64 or aarch64; by default, and where the
+    target does not say, this one."""
+    triple = None if target is None else target.attrs.get("mtriple")
+    name = (str(triple).partition("-")[0] if triple else platform.machine()).lower()
+    return _SAME.get(name, name)
 
 
 def family(arch: object) -> str:

@@ -21,7 +21,6 @@ from pruner.analyzer.roofline import RooflineDraft
 from pruner.components import Budget, Components, check_ranks_pool
 from pruner.config import imported, instantiate
 from pruner.costmodel.verifier import Verifier
-from pruner.costmodel.xgb import XGBVerifier
 from pruner.display import Display, make_display
 from pruner.loop import Run
 from pruner.measure.clock import Clock
@@ -68,6 +67,8 @@ def tune(
 
     Raises ConfigError for what cannot be used, UntunableError when there is nothing to tune.
     """
+    from pruner.costmodel.xgb import XGBVerifier  # importing XGBoost takes long, and `run` may not need it
+
     clock = Clock()
     budget = Budget(trials, batch, minutes)
     whole(0, seed=seed)

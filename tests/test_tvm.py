@@ -120,7 +120,10 @@ from tvm.target import Target
 def made(*names):
     return [TensorIntrin.get(name, allow_missing=True) is not None for name in names]
 names = "dot_16x4_vnni", "dot_4x4_i8i8s32_neon", "wmma_fill_16x16x16_f32"
-tune_context(Target({"kind": "llvm", "num-cores": 2}))
+cpu = {"kind": "llvm", "num-cores": 2}
+tune_context(Target({**cpu, "mtriple": "x86_64-linux-gnu"}))
+assert made(*names) == [True, False, False], made(*names)
+tune_context(Target({**cpu, "mtriple": "aarch64-linux-gnu"}))
 assert made(*names) == [True, True, False], made(*names)
 assert "tvm.s_tir.tensor_intrin" not in sys.modules
 assert not any("cuda" in name for name in sys.modules if "tensor_intrin" in name)

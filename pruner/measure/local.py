@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
@@ -19,6 +18,7 @@ from pruner.measure.timing import TimingRule
 from pruner.measure.trial import MeasureTrial
 from pruner.search.candidate import Candidate
 from pruner.settings import positive
+from pruner.target import machine
 from pruner.workload import Task
 
 # The untuned program may be far slower than anything a space proposes.
@@ -28,14 +28,9 @@ _UNTUNED_PATIENCE = 10.0
 _LLVM_TIMEOUT_S = 10.0
 _NVCC_TIMEOUT_S = 60.0
 
-# One architecture, several names.
-_SAME = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
-
 
 def check_runs_here(target: Target) -> None:
     """Raises DeviceError for a target whose programs neither this machine's CPU nor its GPU can run."""
-    here = platform.machine().lower()
-    there = str(target.attrs.get("mtriple") or here).partition("-")[0].lower()
     if target.kind.name == "cuda":
         gpu.check(target)
         nvcc.check_arch(str(target.attrs["arch"]))
@@ -45,7 +40,7 @@ def check_runs_here(target: Target) -> None:
             f"target kind {target.kind.name} cannot be measured here: leave target out for this machine's "
             'CPU, or give an llvm one such as {"kind": "llvm", "num-cores": 2}, or a cuda one.'
         )
-    if _SAME.get(there, there) != _SAME.get(here, here):
+    if (there := machine(target)) != (here := machine()):
         raise DeviceError(
             f"code for {there} (target mtriple {target.attrs['mtriple']}) cannot run on this machine, whose "
             f"CPU is {here}: choose another device, or leave target out."
