@@ -8,7 +8,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import metadata
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -94,8 +94,8 @@ def fast_intrinsics(target: Target | None = None) -> None:
     importing TVM's package of them does, which every TuneContext imports. Safe to call again.
 
     Parsing an intrinsic asks `inspect.getmodule` for the same few files tens of thousands of times, and
-    each time it walks through all loaded modules; here it is asked once a file. And nine tenths of what then
-    remains are the intrinsics of GPUs, which a CPU can do without.
+    each time it walks through all loaded modules; here it is asked once a file. And nearly all
+    of what then remains are the intrinsics of other devices, which a CPU can do without.
     """
     with _lock:
         if _INTRINSICS in sys.modules:
@@ -123,11 +123,8 @@ def tune_context(target: Target, **settings: Any) -> TuneContext:
     from tvm.s_tir.meta_schedule import TuneContext
 
     fast_intrinsics(target)
-    with _lock:
-        if _INTRINSICS in sys.modules:
-            return TuneContext(target=target, **settings)
-        with _unexecuted(_INTRINSICS):
-            return TuneContext(target=target, **settings)
+    with _lock, nullcontext() if _INTRINSICS in sys.modules else _unexecuted(_INTRINSICS):
+        return TuneContext(target=target, **settings)
 
 
 def import_tvm() -> None:
