@@ -9,7 +9,7 @@ from experiments.ablation_rows import Row
 from experiments.block import Block
 from experiments.intervals import Interval, interval, plain_interval
 from experiments.ratios import Opponent, races
-from experiments.summary import METASCHEDULE
+from experiments.summary import METASCHEDULE, STOCK
 from pruner.errors import ConfigError
 from pruner.measure.clock import STAGES
 
@@ -161,10 +161,19 @@ def pairs(found: Sequence[Row]) -> dict[str, dict[str, Interval]]:
     return made
 
 
-def speed_ups(blocks: Sequence[Block], arms: Sequence[str]) -> dict[str, Interval]:
-    """By arm, how many times its seconds TVM's search took until near its own final result, see ratios.py;
-    nothing without an arm of TVM's search."""
-    opponents = [arm for arm in arms if arm.startswith(METASCHEDULE)]
-    best = Opponent(METASCHEDULE, tuple(opponents))
-    found = {arm: races(blocks, arm, best) for arm in arms if arm not in opponents}
+def speed_ups(blocks: Sequence[Block], arms: Sequence[str]) -> dict[str, dict[str, Interval]]:
+    """By opponent and arm, how many times the arm's seconds the opponent took until near its own final
+    result, see ratios.py. METASCHEDULE is the better of TVM's search on our compiling and timing, STOCK is
+    TVM as it stands; only those that are among the arms."""
+    opponents = [
+        Opponent(METASCHEDULE, tuple(arm for arm in arms if arm.startswith(METASCHEDULE))),
+        Opponent(STOCK, tuple(arm for arm in arms if arm == STOCK)),
+    ]
+    theirs = {arm for opponent in opponents for arm in opponent.arms}
+    ours = [arm for arm in arms if arm not in theirs]
+    return {opponent.name: _faster(blocks, ours, opponent) for opponent in opponents if opponent.arms}
+
+
+def _faster(blocks: Sequence[Block], arms: Sequence[str], opponent: Opponent) -> dict[str, Interval]:
+    found = {arm: races(blocks, arm, opponent) for arm in arms}
     return {arm: interval([race.seconds for race in won.values()]) for arm, won in found.items() if won}

@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 _STAGES = ("draft", "materialise", "features", "predict", "fit")
 
 _NOTES = f"""\
-Latencies are those of the programs that the runs ended on, timed again in turn, in one process, at the end of
+Latencies are those of the programs that the runs ended on, timed again in turn at the end of
 their block. A ratio is the figure of the base over the size's, above 1 where the size is better: of the
 seconds and of the trials until the latency was first within {NEAR:.0%} of the base's final one, and of the
 final latencies. `never reached in` counts the blocks in which the size never was: there it counts its own

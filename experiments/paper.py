@@ -49,8 +49,9 @@ def _ablation(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
         if arm in LATENCY_RATIO and arm != _WHOLE
     ]
     lines += [
-        (f"search time of Ansor, here MetaSchedule, over {arm}'s", f"{SPEED_UP[arm]:.2f}", shown(found), how)
-        for arm, found in document["speed_ups"].items()
+        (f"search time of Ansor, here {opponent}, over {arm}'s", f"{SPEED_UP[arm]:.2f}", shown(found), how)
+        for opponent, arms in document["speed_ups"].items()
+        for arm, found in arms.items()
         if arm in SPEED_UP
     ]
     return lines

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from experiments.arm import Arm, ArmRun
 from experiments.block import Retimed
-from pruner.measure.measurement import Measurer
 from pruner.workload import Task
 
 
@@ -21,6 +19,14 @@ class Program:
 
     trace: Sequence[Any]
     own_s: float | None
+
+
+@dataclass(frozen=True)
+class Timings:
+    """programs: by name. untuned_s: seconds of a call of the untuned program, None where it is not timed."""
+
+    programs: dict[str, Retimed]
+    untuned_s: float | None
 
 
 class Place(ABC):
@@ -42,9 +48,5 @@ class Place(ABC):
         """Runs an arm to its end; `folder`, made anew, is its own. Raises ArmError."""
 
     @abstractmethod
-    def measuring(self) -> AbstractContextManager[Measurer]:
-        """What programs are timed with, open for so long."""
-
-    @abstractmethod
-    def retime(self, measurer: Measurer, programs: Mapping[str, Program]) -> dict[str, Retimed]:
-        """The programs, by name, all by the same measure."""
+    def retime(self, programs: Mapping[str, Program]) -> Timings:
+        """The programs, by name, and the untuned one, all by the same measure."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,15 +16,13 @@ from omegaconf import DictConfig
 from experiments import output
 from experiments.arm import Arm, ArmError, ArmRun, read_run
 from experiments.block import Retimed
-from experiments.place import Place, Program
+from experiments.place import Place, Program, Timings
 from experiments.recorded import Reading, by_task
 from pruner.config import compose
 from pruner.display import Display
 from pruner.errors import ConfigError, PrunerError
 from pruner.features.make import features_kept_in
 from pruner.measure.clock import Clock
-from pruner.measure.measurement import Measurer
-from pruner.measure.replay import ReplayMeasurer
 from pruner.placement import given_device, placed_on_records
 from pruner.records.read import read
 from pruner.records.recorded_pool import RecordedPool
@@ -101,13 +98,9 @@ class Recorded(Place):
             raise KeyboardInterrupt
         return read_run(folder)
 
-    @contextmanager
-    def measuring(self) -> Iterator[Measurer]:
-        yield ReplayMeasurer(pool=self.pool, trial_s=self.trial_s)
-
-    def retime(self, measurer: Measurer, programs: Mapping[str, Program]) -> dict[str, Retimed]:
-        """What was recorded, which is what every arm has measured."""
-        return {name: Retimed(program.own_s) for name, program in programs.items()}
+    def retime(self, programs: Mapping[str, Program]) -> Timings:
+        """What was recorded, which is what every arm has measured; nobody timed an untuned program."""
+        return Timings({name: Retimed(program.own_s) for name, program in programs.items()}, None)
 
 
 def recorded_places(cfg: DictConfig, cache: Path) -> tuple[dict[str, Recorded], list[str]]:

@@ -1,4 +1,4 @@
-"""Programs of several arms timed again: all in turn, in one process, with the same settings."""
+"""Programs of several arms timed again: all in turn, in the same processes, with the same settings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -14,14 +15,18 @@ from tvm.s_tir.schedule import Trace
 
 from experiments.arm import Arm, ArmRun, run_arm
 from experiments.block import Retimed
-from experiments.place import Place, Program
+from experiments.place import Place, Program, Timings
 from pruner._tvm import fast_intrinsics
 from pruner.analyzer.device import Device
 from pruner.config import compose, instantiate
-from pruner.measure.measurement import Measurer
+from pruner.measure.measurement import Measurement, Measurer
 from pruner.placement import given_device, host_threads, placed
 from pruner.search.candidate import TraceCandidate
 from pruner.workload import Task, load_task
+
+# A program is up to a quarter faster or slower in one process than in the next, by where its data come to lie
+# and by what else the machine does.
+SITTINGS = 3
 
 
 def on_this_machine(overrides: Sequence[str]) -> Callable[[str], Place]:
@@ -64,12 +69,21 @@ class Bench(Place):
         finally:
             measurer.close()
 
-    def retime(self, measurer: Measurer, programs: Mapping[str, Program]) -> dict[str, Retimed]:
-        """Times them in turn; their outputs are compared with the untuned program's first."""
+    def retime(self, programs: Mapping[str, Program]) -> Timings:
+        """Times them in turn, SITTINGS times, each in processes of its own; their outputs are compared with
+        the untuned program's first. The latency is the median; one that ever fails does not count."""
         # By name, which is a digest: no arm's programs always follow one another.
         names = sorted(programs)
-        measured = measurer.confirm([self._candidate(programs[name].trace) for name in names])
-        return {name: Retimed(m.latency_s, m.failure) for name, m in zip(names, measured, strict=True)}
+        candidates = [self._candidate(programs[name].trace) for name in names]
+        sittings = [self._sitting(candidates) for _ in range(SITTINGS)]
+        *found, untuned = (_together(own) for own in zip(*sittings, strict=True))
+        return Timings(dict(zip(names, found, strict=True)), untuned.latency_s)
+
+    def _sitting(self, candidates: Sequence[TraceCandidate]) -> list[Measurement | None]:
+        """Of the candidates and the untuned program."""
+        with self.measuring() as measurer:
+            measured = measurer.confirm(candidates)
+            return [*measured, measurer.baseline()]
 
     def _candidate(self, trace: Sequence[Any]) -> TraceCandidate:
         if any(instruction[0] == "Tensorize" for instruction in trace[0]):
@@ -77,3 +91,13 @@ class Bench(Place):
         schedule = Schedule(self.task.mod)
         Trace.apply_json_to_schedule(trace, schedule)
         return TraceCandidate.of(self.task, schedule)
+
+
+def _together(measured: Sequence[Measurement | None]) -> Retimed:
+    """Of one program, as all sittings have it; None stands for one that is not timed."""
+    found = [one for one in measured if one is not None]
+    failures = [one.failure for one in found if one.failure is not None]
+    latencies = [one.latency_s for one in found if one.latency_s is not None]
+    if failures or not latencies:
+        return Retimed(None, failures[0] if failures else None)
+    return Retimed(median(latencies))

@@ -1,7 +1,7 @@
 """The engine of studies of arms: blocks of them, resumable, every arm's incumbents timed again.
 
 A block is one workload and one seed: all its arms in turn on one machine, then the programs they held best,
-all in turn in one process. After every arm the block is saved, so that a study goes
+all in turn in the same processes. After every arm the block is saved, so that a study goes
 on where it was stopped. A finished block is kept, wherever it was made; a further arm is added to it, and the
 programs of all its arms are timed again then. A block that lacks something and was made on another machine is
 made anew, because what its arms did there cannot be compared with what others do here.
@@ -126,21 +126,18 @@ class Study:
         place, and all are timed in turn once more."""
         done = [name for name, arm in block.arms.items() if arm.error is None]
         block.retimed = {}
-        with place.measuring() as measurer:
-            while block.programs(done) - set(block.retimed):
-                programs = block.programs(done)
-                if place.times_again:
-                    self.say(
-                        f"{block.workload} seed {block.seed}  timing {len(programs)} programs again, in turn"
-                    )
-                own_s = {one.program: one.own_s for name in done for one in block.arms[name].held}
-                block.retimed |= place.retime(
-                    measurer, {name: Program(block.traces[name], own_s[name]) for name in programs}
+        while block.programs(done) - set(block.retimed):
+            programs = block.programs(done)
+            if place.times_again:
+                self.say(
+                    f"{block.workload} seed {block.seed}  timing {len(programs)} programs again, in turn"
                 )
-                for name in done:
-                    self._replace_refused(block, name, place)
-            untuned = measurer.baseline()
-        block.untuned_s = untuned.latency_s if untuned is not None else None
+            own_s = {one.program: one.own_s for name in done for one in block.arms[name].held}
+            timings = place.retime({name: Program(block.traces[name], own_s[name]) for name in programs})
+            block.retimed |= timings.programs
+            block.untuned_s = timings.untuned_s
+            for name in done:
+                self._replace_refused(block, name, place)
         block.traces = {program: block.traces[program] for program in block.programs(done)}
         block.timed = done
 

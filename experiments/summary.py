@@ -11,9 +11,9 @@ from experiments.curves import reached
 from experiments.intervals import interval
 from experiments.ratios import Opponent, Race, races
 
-METASCHEDULE = "metaschedule"
+METASCHEDULE, STOCK = "metaschedule", "stock"
 _SUMMARY = (
-    ("seconds", "stock"),
+    ("seconds", STOCK),
     ("seconds", METASCHEDULE),
     ("trials", METASCHEDULE),
     ("latency", METASCHEDULE),

@@ -12,7 +12,7 @@ from experiments.summary import METASCHEDULE, RATIOS
 from pruner.report import latency
 
 _NOTES = f"""\
-Latencies are those of the programs the arms ended on, timed again in turn, in one process, at the end of
+Latencies are those of the programs the arms ended on, timed again in turn at the end of
 their block. A ratio is the opponent's figure over ours, above 1 where ours is better: of the seconds and of
 the trials until the latency was first within {NEAR:.0%} of the opponent's final one (where ours never was,
 its own total counts, or the opponent's figure where that is larger: marked *), and of the final latencies.

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from experiments import ablation_rows, report
 from experiments.ablation import main
 from experiments.ablation_draw import shares
-from experiments.ablation_summary import combined, over_workloads, pairs, statistics
+from experiments.ablation_summary import combined, over_workloads, pairs, speed_ups, statistics
 from experiments.bases import Base, changed
 from experiments.settings import CONF
 from pruner.config import compose, instantiate
@@ -177,6 +177,14 @@ def test_many_seeds_of_few_workloads_tell_little_of_others():
     found = over_workloads([("A", 0.3 + 0.01 * seed) for seed in (-1, 0, 1)] + [("B", -0.1)] * 50)
     assert found == pytest.approx({"mean": 0.1, "low": -0.1, "high": 0.3})
     assert over_workloads([("A", 0.3)] * 9) == pytest.approx({"mean": 0.3, "low": None, "high": None})
+
+
+def test_tvms_search_on_our_runner_and_tvm_as_it_stands_are_two_opponents():
+    arms = {"full": [(10, 2.0, 50)], "metaschedule_10": [(10, 6.0, 50)], "stock": [(10, 20.0, 50)]}
+    found = speed_ups([block("a", 0, arms)], list(arms))
+    means = {opponent: {arm: one["mean"] for arm, one in of.items()} for opponent, of in found.items()}
+    assert means == {"metaschedule": {"full": 3.0}, "stock": {"full": 10.0}}
+    assert speed_ups([block("a", 0, arms)], ["full"]) == {}
 
 
 def test_the_curve_of_shares():

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -14,11 +13,10 @@ import pytest
 from experiments.arm import Arm, run_arm
 from experiments.block import Block, Retimed
 from experiments.curves import digest
-from experiments.place import Place
+from experiments.place import Place, Timings
 from experiments.study import Study
 from pruner import child
 from pruner.errors import ConfigError
-from pruner.measure.measurement import Measurement
 from tests.experiments.fake_arm import trace
 
 PROGRAM = "tests.experiments.fake_arm"
@@ -41,24 +39,18 @@ class Device(Place):
     asked: tuple = ()
     threads: int = 3
 
-    @contextmanager
-    def measuring(self):
-        yield self
-
-    def baseline(self):
-        return Measurement(None, 1e-3, 0.0, 0.0, 0.0)
-
     def run(self, arm, overrides, folder):
         return run_arm(arm, overrides, folder, self.threads)
 
-    def retime(self, measurer, programs):
+    def retime(self, programs):
         names = {digest(trace(name)): name for name in AGAIN}
         assert all(found.trace == trace(names[key]) for key, found in programs.items())
         self.asked += (sorted(names[key] for key in programs),)
-        return {
+        found = {
             key: Retimed(None, "wrong") if names[key] in self.wrong else Retimed(AGAIN[names[key]] * 1e-6)
             for key in programs
         }
+        return Timings(found, 1e-3)
 
 
 @pytest.fixture
