@@ -87,7 +87,7 @@ def ablation(cfg: DictConfig, words: Sequence[str]) -> None:
             name: one.as_recorded(trials) for name, one in places.items() if isinstance(one, Recorded)
         },
         **assemble(ablation_rows.rows(blocks, names, looks), names, looks),
-        "speed_ups": speed_ups(blocks, names),
+        "speed_ups": speed_ups(blocks, names) if cfg.measure == LOCAL else {},
     }
     output.write(
         cfg.work_dir,

@@ -10,7 +10,6 @@ from experiments.ablation_rows import NEAR_BEST
 from experiments.ablation_summary import FULL
 from experiments.intervals import shown, verdict
 from experiments.output import heading, table
-from experiments.summary import METASCHEDULE, STOCK
 from pruner.measure.clock import STAGES
 
 _NOTES = f"""\
@@ -28,8 +27,6 @@ _LOCAL = """\
 The best known latency of a workload is the lowest of all arms and seeds. Latencies are those of the programs
 the arms held, timed again in turn at the end of their block."""
 
-_FASTER = {METASCHEDULE: "times faster than TVM's search", STOCK: "than TVM as it stands"}
-
 
 def text(study: str, document: Mapping[str, Any]) -> str:
     """NAME.md from the study's document."""
@@ -43,6 +40,8 @@ def text(study: str, document: Mapping[str, Any]) -> str:
     ]
     if document["pairs"]:
         lines += ["", "Differences of scores:\n", _pairs(document)]
+    if document["speed_ups"]:
+        lines += ["\nTimes fewer seconds to the opponent's final result:\n", _faster(document)]
     lines += ["\nSeconds by stage:\n", _stages(document)] if _timed(document) else []
     lines += ["\nScores by workload, means over seeds:\n", _workloads(document), f"\n{_NOTES}"]
     if document["measure"] == "replay":
@@ -70,7 +69,6 @@ def _timed(document: Mapping[str, Any]) -> bool:
 
 
 def _arms(document: Mapping[str, Any]) -> str:
-    faster = document["speed_ups"]
     lines = []
     for arm, found in document["arms"].items():
         own = arm == FULL
@@ -85,8 +83,6 @@ def _arms(document: Mapping[str, Any]) -> str:
                 shown(found["trials_to_5pct"], 1),
                 shown(found["seconds_to_5pct"], 0),
                 _unreached(found),
-                *(shown(of[arm]) if arm in of else None for of in faster.values()),
-                *([_times(arm)] if faster else []),
             ]
         )
     columns = [
@@ -101,7 +97,6 @@ def _arms(document: Mapping[str, Any]) -> str:
         "seconds",
         "never near in",
     ]
-    columns += [_FASTER[opponent] for opponent in faster] + ["than Ansor in the paper"] * bool(faster)
     return table(columns, lines)
 
 
@@ -124,9 +119,15 @@ def _paper(arm: str) -> str | None:
     return None if ratio is None or arm == FULL else f"{ratio:.3f}"
 
 
-def _times(arm: str) -> str | None:
-    speed_up = paper.SPEED_UP.get(arm)
-    return None if speed_up is None else f"{speed_up:.2f}"
+def _faster(document: Mapping[str, Any]) -> str:
+    """A column for every opponent, and one where the paper has figures."""
+    columns, cells = ["arm"], [[arm] for arm in document["arms"]]
+    for opponent, found in document["speed_ups"].items():
+        columns += [f"than {opponent}", "in the paper"]
+        for line in cells:
+            ours, theirs = found.get(line[0]), paper.SPEED_UP.get(opponent, {}).get(line[0])
+            line += [shown(ours) if ours else None, None if theirs is None else f"{theirs:.2f}"]
+    return table(columns, [line for line in cells if any(line[1:])])
 
 
 def _pairs(document: Mapping[str, Any]) -> str:

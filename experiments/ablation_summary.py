@@ -14,8 +14,13 @@ from pruner.errors import ConfigError
 from pruner.measure.clock import STAGES
 
 FULL = "full"
-# What of adaptation is compared with what, beside the whole.
-PAIRS = (("finetune", "no_adaptation"),)
+# What is compared with what, beside the whole.
+PAIRS = (
+    ("finetune", "no_adaptation"),
+    *((arm, "offline") for arm in ("offline_no_draft", "offline_tenset_mlp", "offline_tlp")),
+)
+# Arms that others are raced against: TVM as it stands, and what the paper's offline mode is compared with.
+OPPONENTS = (STOCK, "offline_tenset_mlp", "offline_tlp")
 
 # What documents must agree in to be parts of one.
 _ALIKE = (
@@ -163,15 +168,13 @@ def pairs(found: Sequence[Row]) -> dict[str, dict[str, Interval]]:
 
 def speed_ups(blocks: Sequence[Block], arms: Sequence[str]) -> dict[str, dict[str, Interval]]:
     """By opponent and arm, how many times the arm's seconds the opponent took until near its own final
-    result, see ratios.py. METASCHEDULE is the better of TVM's search on our compiling and timing, STOCK is
-    TVM as it stands; only those that are among the arms."""
-    opponents = [
-        Opponent(METASCHEDULE, tuple(arm for arm in arms if arm.startswith(METASCHEDULE))),
-        Opponent(STOCK, tuple(arm for arm in arms if arm == STOCK)),
-    ]
-    theirs = {arm for opponent in opponents for arm in opponent.arms}
-    ours = [arm for arm in arms if arm not in theirs]
-    return {opponent.name: _faster(blocks, ours, opponent) for opponent in opponents if opponent.arms}
+    result, see ratios.py. METASCHEDULE is the better of TVM's search on our compiling and timing, the other
+    opponents are arms; only those that took part."""
+    named = (Opponent(one, tuple(arm for arm in arms if arm == one)) for one in OPPONENTS)
+    theirs = tuple(arm for arm in arms if arm.startswith(METASCHEDULE))
+    opponents = [one for one in (Opponent(METASCHEDULE, theirs), *named) if one.arms]
+    ours = [arm for arm in arms if not any(arm in one.arms for one in opponents)]
+    return {one.name: _faster(blocks, ours, one) for one in opponents}
 
 
 def _faster(blocks: Sequence[Block], arms: Sequence[str], opponent: Opponent) -> dict[str, Interval]:

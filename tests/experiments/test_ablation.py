@@ -179,12 +179,17 @@ def test_many_seeds_of_few_workloads_tell_little_of_others():
     assert over_workloads([("A", 0.3)] * 9) == pytest.approx({"mean": 0.3, "low": None, "high": None})
 
 
-def test_tvms_search_on_our_runner_and_tvm_as_it_stands_are_two_opponents():
-    arms = {"full": [(10, 2.0, 50)], "metaschedule_10": [(10, 6.0, 50)], "stock": [(10, 20.0, 50)]}
-    found = speed_ups([block("a", 0, arms)], list(arms))
+def test_seconds_are_raced_against_tvms_search_and_what_the_paper_is_compared_with():
+    seconds = {"full": 2.0, "offline": 4.0, "metaschedule_10": 6.0, "stock": 20.0, "offline_tlp": 12.0}
+    one = block("a", 0, {arm: [(10, taken, 50)] for arm, taken in seconds.items()})
+    found = speed_ups([one], list(seconds))
     means = {opponent: {arm: one["mean"] for arm, one in of.items()} for opponent, of in found.items()}
-    assert means == {"metaschedule": {"full": 3.0}, "stock": {"full": 10.0}}
-    assert speed_ups([block("a", 0, arms)], ["full"]) == {}
+    assert means == {
+        "metaschedule": {"full": 3.0, "offline": 1.5},
+        "stock": {"full": 10.0, "offline": 5.0},
+        "offline_tlp": {"full": 6.0, "offline": 3.0},
+    }
+    assert speed_ups([one], ["full", "offline"]) == {}
 
 
 def test_the_curve_of_shares():
