@@ -11,7 +11,7 @@ experiments/study.py makes blocks, experiments/ablation_rows.py says what is com
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,15 @@ from experiments.place import Place
 from experiments.pretrained import Pretrained
 from experiments.replay import Recorded, recorded_places
 from experiments.retime import on_this_machine
-from experiments.study import Study
+from experiments.study import Study, tell_failed
 from pruner.analyzer.calibrate import cache_folder
+from pruner.analyzer.device import Device
+from pruner.config import compose
+from pruner.costmodel.pretrained import check_kind
 from pruner.costmodel.shipped import RELEASED
 from pruner.errors import ConfigError
 from pruner.files import alone_in
+from pruner.placement import given_device
 from pruner.records.dataset import RecordedTask
 from pruner.settings import positive, whole
 
@@ -39,6 +43,11 @@ NAME = "ablation"
 REPLAY, LOCAL = "replay", "local"
 _SOURCE = {REPLAY: "a100-f1", LOCAL: "x86-64"}
 _TRIALS = {REPLAY: 50, LOCAL: 100}
+# Settings that the other kind of study has no use for.
+_OF = {
+    REPLAY: ("data", "tasks", "device", "recorded", "batch", "programs", "trial_s", "cache"),
+    LOCAL: ("workload", "others"),
+}
 # Settings of `pruner tune` that a replay sets for all arms.
 _REPLAYS = ("measure", "measure.trial_s", "measure.recorded", "data", "device", "target", "batch")
 
@@ -57,6 +66,8 @@ def ablation(cfg: DictConfig, words: Sequence[str]) -> None:
     base, arms = _arms(cfg)
     trials = cfg.trials or _TRIALS[cfg.measure]
     made = output.origin(NAME, words)
+    _check_given(cfg, {word.partition("=")[0] for word in words})
+    _check_kinds(cfg, arms)
     places, left_out = _places(cfg)
     _check_unseen(arms, places)
     folder = Path(cfg.blocks or cfg.work_dir)
@@ -69,6 +80,7 @@ def ablation(cfg: DictConfig, words: Sequence[str]) -> None:
         for workload, seed in where:
             study.check(workload, seed, arms)
         blocks = [study.block(workload, seed, arms) for workload, seed in where]
+    tell_failed(blocks)
     names = [arm.name for arm in arms]
     looks = [look for look in ablation_rows.LOOKS[cfg.measure] if look <= trials] or [trials]
     document = {
@@ -122,22 +134,37 @@ def _arms(cfg: DictConfig) -> tuple[Base, list[Arm]]:
     return base, arms
 
 
-def _places(cfg: DictConfig) -> tuple[Mapping[str, Place], list[str]]:
-    """By workload or task, where it is tuned; and what takes no part, in words. Raises ConfigError."""
-    if cfg.measure == LOCAL:
-        if given := [key for key in ("data", "tasks", "device", "recorded") if cfg[key]]:
-            raise ConfigError(f"{given[0]}= is of a replay: give measure=replay, or leave it out.")
-        settings.check_filled(cfg, "workload")
-        place_of: Callable[[str], Place] = on_this_machine(cfg.overrides)
-        return {workload: place_of(workload) for workload in cfg.workload}, []
-    if not cfg.data or cfg.device is None:
+def _check_given(cfg: DictConfig, keys: Collection[str]) -> None:
+    """Raises ConfigError for settings of the other kind of study, and without those that a replay needs."""
+    other = REPLAY if cfg.measure == LOCAL else LOCAL
+    given = [key for key in _OF[other] if key in keys]
+    if given:
+        raise ConfigError(f"{given[0]}= is of measure={other}: give measure={other}, or leave it out.")
+    if cfg.measure == REPLAY and (not cfg.data or cfg.device is None):
         raise ConfigError(
             "measure=replay needs data= and device=: recorded measurements, as `pruner records` reads them, "
             "and the device that they are from."
         )
+
+
+def _places(cfg: DictConfig) -> tuple[Mapping[str, Place], list[str]]:
+    """By workload or task, where it is tuned; and what takes no part, in words. Raises ConfigError."""
+    if cfg.measure == LOCAL:
+        settings.check_filled(cfg, "workload")
+        place_of: Callable[[str], Place] = on_this_machine(cfg.overrides)
+        return {workload: place_of(workload) for workload in cfg.workload}, []
     cache = Path(cfg.cache or cache_folder().parent / "features")
     settings.make_folder("cache", cache)
     return recorded_places(cfg, cache)
+
+
+def _check_kinds(cfg: DictConfig, arms: Sequence[Arm]) -> None:
+    """Raises ConfigError when an arm starts from a checkpoint of another kind of device."""
+    where = [f"device={cfg.device}"] if cfg.device is not None else cfg.overrides
+    device = given_device(compose(["workload=GMM/0", *where]).device) or Device.auto()
+    for checkpoint in dict.fromkeys(checkpoint_of(arm.overrides) for arm in arms):
+        if checkpoint is not None:
+            check_kind(checkpoint, device)
 
 
 def _check_unseen(arms: Sequence[Arm], places: Mapping[str, Place]) -> None:

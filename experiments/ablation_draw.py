@@ -25,7 +25,9 @@ def picture(document: Mapping[str, Any]) -> Figure:
     workloads, arms = list(document["workloads"]), list(document["arms"])
     across = min(_ACROSS, len(workloads))
     down = math.ceil(len(workloads) / across)
-    made = empty_figure(3.6 * across + 0.6, 3.2 * down + 0.5)
+    columns = 2 * across
+    lines = math.ceil((len(arms) + 1) / columns)
+    made = empty_figure(3.6 * across + 0.6, 3.2 * down + 0.2 * lines + 0.3)
     axes = made.subplots(down, across, squeeze=False)
     for axis in axes.ravel()[len(workloads) :]:
         axis.set_visible(False)
@@ -41,9 +43,7 @@ def picture(document: Mapping[str, Any]) -> Figure:
     for axis in axes[:, 0]:
         axis.set_ylabel("best known / best so far")
     handles = {label: line for axis in axes.ravel() for line, label in _labelled(axis)}
-    made.legend(
-        handles.values(), handles.keys(), loc="outside upper center", ncols=min(6, max(1, len(handles)))
-    )
+    made.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
     return made
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments import paper
@@ -52,6 +53,9 @@ def text(study: str, document: Mapping[str, Any]) -> str:
         lines.append("\n" + _REPLAY.format(more=known + blank))
     else:
         lines.append("\n" + _LOCAL)
+    machines = {row["machine"] for row in document["results"]} - {document["machine"]}
+    if machines:
+        lines.append("\nBlocks were also made on: " + "; ".join(sorted(machines)) + ".")
     if document["left_out"]:
         lines.append("\nLeft out: " + "; ".join(document["left_out"]) + ".")
     failed = [row for row in document["results"] if row["error"]]
@@ -83,6 +87,7 @@ def _arms(document: Mapping[str, Any]) -> str:
                 shown(found["trials_to_5pct"], 1),
                 shown(found["seconds_to_5pct"], 0),
                 _unreached(found),
+                _failed([row for row in document["results"] if row["arm"] == arm]),
             ]
         )
     columns = [
@@ -96,13 +101,16 @@ def _arms(document: Mapping[str, Any]) -> str:
         "trials to near",
         "seconds",
         "never near in",
+        "failed trials",
     ]
     return table(columns, lines)
 
 
-def _differences(found: Mapping[str, Any]) -> list[str]:
-    """Over blocks, and over workloads with the verdict."""
+def _differences(found: Mapping[str, Any]) -> list[str | None]:
+    """Over blocks, and over workloads with the verdict; blank where there is nothing to differ from."""
     workloads = found["difference_over_workloads"]
+    if workloads["mean"] is None:
+        return [None, None]
     return [shown(found["difference"], 3), f"{shown(workloads, 3)} {verdict(workloads, 0.0)}"]
 
 
@@ -112,6 +120,14 @@ def _unreached(found: Mapping[str, Any]) -> str:
         return "none"
     empty = f", without any in {found['empty']}" if found["empty"] else ""
     return f"{found['unreached']}{empty}"
+
+
+def _failed(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Its failed trials by kind."""
+    kinds: Counter[str] = Counter()
+    for row in rows:
+        kinds.update(row["failures"])
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
 
 
 def _paper(arm: str) -> str | None:

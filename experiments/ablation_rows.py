@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 from experiments.block import Block
@@ -59,7 +60,7 @@ def _row(block: Block, arm: str, best_s: float, looks: Sequence[int]) -> Row:
         "workload": block.workload,
         "seed": block.seed,
         "arm": arm,
-        "best_s": best_s,
+        "best_s": best_s if isfinite(best_s) else None,  # no arm has a program
         "shares": shares if ended else {},
         "score": sum(shares.values()) / len(shares) if ended else None,
         "latency_s": points[-1].latency_s if points else None,

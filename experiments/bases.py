@@ -42,6 +42,8 @@ class Base:
             )
         found = _read(path, {"checkpoint", "overrides"})
         checkpoint = str(found["checkpoint"]).replace("{source}", source)
+        if found["checkpoint"] == "{source}" and not os.path.isfile(os.path.expandvars(source)):
+            raise ConfigError(f"base={path.stem} starts from a file: source={source} is none. Give its path.")
         base = cls(path.stem, (), checkpoint, source)
         return cls(path.stem, tuple(base.filled(found["overrides"], path)), checkpoint, source)
 
@@ -50,6 +52,7 @@ class Base:
         Raises ConfigError for one that changes nothing that there is or what is the study's to set (`also`),
         and when its checkpoint is missing."""
         path = arm_file(name)
+        _check_changes(path)
         overrides = changed(self.overrides, self.filled(_read(path, {"changes"})["changes"], path))
         try:
             check_overrides(overrides, *also)
@@ -83,20 +86,40 @@ def checkpoint_of(overrides: Sequence[str]) -> str | None:
 def changed(overrides: Sequence[str], changes: Sequence[str]) -> list[str]:
     """The overrides with the changes in place of those of the same key; a change of a group takes the place
     of all that is said of it."""
-    kept = list(overrides)
-    for change in changes:
-        key = change.partition("=")[0]
-        kept = [one for one in kept if one.partition("=")[0] != key and not one.startswith(f"{key}.")]
-        kept.append(change)
-    return kept
+    keys = [change.partition("=")[0] for change in changes]
+    kept = [
+        one
+        for one in overrides
+        if not any(one.partition("=")[0] == key or one.startswith(f"{key}.") for key in keys)
+    ]
+    return [*kept, *changes]
+
+
+def _check_changes(path: Path) -> None:
+    """Raises ConfigError for the file of an arm that is no change of a base."""
+    if "changes" not in _mapping(path):
+        shipped = sorted((CONF / "arm").glob("*.yaml"))
+        known = [file.stem for file in shipped if "changes" in _mapping(file)]
+        raise ConfigError(
+            f"arms={path.stem} is no change of a base: on a device it can be one of others=[...]. Accepted "
+            f"in arms: {', '.join(known)}, or the path of a file that holds changes: [key=value, ...]."
+        )
 
 
 def _read(path: Path, keys: set[str]) -> dict[str, Any]:
+    found = _mapping(path)
+    if set(found) != keys:
+        raise ConfigError(
+            f"{path} holds {', '.join(found) or 'nothing'}: {' and '.join(sorted(keys))} are needed."
+        )
+    return found
+
+
+def _mapping(path: Path) -> dict[str, Any]:
     try:
         found = OmegaConf.to_container(OmegaConf.load(path))
     except (OmegaConfBaseException, YAMLError, OSError, UnicodeError) as error:
         raise ConfigError(f"{path} cannot be read ({' '.join(str(error).split())}).") from error
-    if not isinstance(found, dict) or set(map(str, found)) != keys:
-        given = ", ".join(map(str, found)) if isinstance(found, dict) else "something else"
-        raise ConfigError(f"{path} holds {given or 'nothing'}: {' and '.join(sorted(keys))} are needed.")
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} holds {found!r}: give key: value.")
     return {str(key): value for key, value in found.items()}

@@ -72,6 +72,11 @@ class Block:
         return all(arm.name in self.timed for arm in arms)
 
     @property
+    def ended(self) -> list[str]:
+        """The arms that have ended well."""
+        return [name for name, arm in self.arms.items() if arm.error is None]
+
+    @property
     def failed(self) -> dict[str, str]:
         """How arms failed, by arm."""
         return {name: arm.error for name, arm in self.arms.items() if arm.error is not None}
@@ -95,6 +100,8 @@ class Block:
         """Raises ConfigError unless the other one, read from `path`, is this block with these settings."""
         mine = {"workload": self.workload, "seed": self.seed, **self.settings}
         theirs = {"workload": other.workload, "seed": other.seed, **other.settings}
+        if "workload_hash" not in theirs:  # a block of before it was told
+            mine.pop("workload_hash", None)
         if self.best_s is not None:  # told by the records, whose folder may be another of the same name
             mine["best_s"], theirs["best_s"] = self.best_s, other.best_s
         differing = [
@@ -123,14 +130,17 @@ class Block:
     def load(cls, path: Path) -> Block:
         """Reads the file. Raises ConfigError when it is no block."""
         try:
-            found = json.loads(path.read_text("utf-8"))
+            found = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
             found["traces"] = {name: _unpacked(text) for name, text in found["traces"].items()}
             found["retimed"] = {name: Retimed(**one) for name, one in found["retimed"].items()}
             found["arms"] = {name: _arm(one) for name, one in found["arms"].items()}
             block = cls(**found)
             block._check_whole()
             return block
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
+        except (
+            *(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError),
+            zlib.error,
+        ) as error:
             raise ConfigError(f"{path} is no block ({type(error).__name__}: {error}). Remove it.") from error
 
     def _check_whole(self) -> None:
@@ -139,15 +149,18 @@ class Block:
             raise ValueError("its settings or its machine are none")
         if not (isinstance(self.beside, int) and self.beside >= 1):
             raise ValueError("it does not say how many studies ran at a time")
-        latencies = [one.latency_s for one in self.retimed.values() if one.latency_s is not None]
+        known = (self.best_s, self.untuned_s, *(one.latency_s for one in self.retimed.values()))
+        latencies = [latency_s for latency_s in known if latency_s is not None]
         if not all(latency_s > 0 for latency_s in latencies):
             raise ValueError("its latencies are none")
         for name, arm in self.arms.items():
             points = [(one.trial, one.seconds) for one in arm.held]
-            if not all(trial >= 1 and seconds >= 0 for trial, seconds in points):
+            if not all(trial >= 1 and seconds > 0 for trial, seconds in points):
                 raise ValueError(f"what {name} held is at no trial or time")
-            if not all(number >= 0 for number in (*arm.failures.values(), *arm.seconds.values())):
+            if not all(number >= 0 for number in (arm.trials, *arm.failures.values(), *arm.seconds.values())):
                 raise ValueError(f"the counts or seconds of {name} are none")
+            if not all(isinstance(note, str) for note in arm.notes):
+                raise ValueError(f"the notes of {name} are none")
         if not self.programs(self.arms) <= set(self.traces):
             raise ValueError("it lacks programs that its arms held best")
         for name in self.timed:
@@ -155,6 +168,10 @@ class Block:
                 raise ValueError(f"it lacks times of {name}'s programs")
             if not self.arms[name].seconds["total"] > 0:
                 raise ValueError(f"it lacks the seconds of {name}")
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is no number that a block has")
 
 
 def _arm(found: Mapping[str, Any]) -> ArmResult:

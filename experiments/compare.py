@@ -21,7 +21,7 @@ from experiments.arm import Arm, check_overrides
 from experiments.block import Block
 from experiments.draw import curves
 from experiments.retime import on_this_machine
-from experiments.study import Study
+from experiments.study import Study, tell_failed
 from experiments.summary import assemble
 from experiments.tables import text
 from pruner.errors import ConfigError
@@ -60,11 +60,7 @@ def compare(cfg: DictConfig, words: Sequence[str]) -> None:
         text=text(NAME, document),
         figure=curves(document["results"]),
     )
-    for block in blocks:
-        for arm, error in block.failed.items():
-            output.say(
-                f"{block.workload} seed {block.seed}  {arm} FAILED; the same command tries it again: {error}"
-            )
+    tell_failed(blocks)
 
 
 def _blocks(study: Study, chosen: Mapping[str, Sequence[Arm]], seeds: Sequence[int]) -> list[Block]:

@@ -42,7 +42,7 @@ def curves(results: Sequence[Mapping[str, Any]]) -> Figure:
             shown |= {str(line.get_label()): line for line in axis.get_lines()}
     for axis in axes[:, 0]:
         axis.set_ylabel("latency (us)")
-    made.legend(handles=list(shown.values()), loc="outside upper center", ncols=max(1, len(shown)))
+    made.legend(handles=list(shown.values()), loc="outside upper center", ncols=2 * max(1, len(workloads)))
     return made
 
 

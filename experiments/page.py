@@ -27,8 +27,7 @@ def studies(folder: Path) -> list[Path]:
     own = [path for path in found if path.parent == folder]
     # What a page has put together before is made anew: more jobs may have ended.
     below = [path for path in found if path.parent != folder]
-    sweep = bool(below) and all(path.parent.name.isdigit() for path in below) and _parts_of_one(found)
-    return below if sweep else own or found
+    return below if _are_jobs(below) else own or found
 
 
 def page(folders: Sequence[Path], target: Path) -> str:
@@ -40,7 +39,7 @@ def page(folders: Sequence[Path], target: Path) -> str:
         found = studies(folder)
         if not found:
             raise ConfigError(f"{folder} holds no finished study. Give the folder that a study printed last.")
-        if _parts_of_one(found):
+        if _are_jobs([path for path in found if path.parent != folder]):
             with _understood(folder):
                 found = [_together(folder, found)]
         for path in found:
@@ -59,8 +58,9 @@ def page(folders: Sequence[Path], target: Path) -> str:
     return whole
 
 
-def _parts_of_one(found: Sequence[Path]) -> bool:
-    return len(found) > 1 and all(path.stem == ablation.NAME for path in found)
+def _are_jobs(found: Sequence[Path]) -> bool:
+    """Whether these are of one `-m`, which numbers its folders."""
+    return bool(found) and all(path.stem == ablation.NAME and path.parent.name.isdigit() for path in found)
 
 
 def _together(folder: Path, found: Sequence[Path]) -> Path:
@@ -91,7 +91,7 @@ def _understood(path: Path) -> Iterator[None]:
     """Around what takes a study's document for whole."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise ConfigError(f"{path} holds another study than this release makes ({error!r}).") from error
 
 
@@ -99,8 +99,10 @@ def _section(path: Path, target: Path) -> str:
     """The study's own text, a heading lower, and its picture."""
     try:
         own = path.with_suffix(".md").read_text("utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path.with_suffix('.md')} is missing beside {path.name}.") from error
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(
+            f"{path.with_suffix('.md')} beside {path.name} cannot be read ({error}). Make the study again."
+        ) from error
     lowered = re.sub(r"^#", "##", own, flags=re.MULTILINE)
     drawn = path.with_suffix(".png")
     linked = os.path.relpath(drawn, target.parent)

@@ -40,7 +40,8 @@ Row = dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code. Bad input is one message on stderr and 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="python -m experiments.report", description=__doc__.split("\n")[0])
+    about = " ".join((__doc__ or "").split("\n\n")[0].split())
+    parser = argparse.ArgumentParser(prog="python -m experiments.report", description=about)
     parser.add_argument(
         "folders",
         metavar="DIR",
@@ -48,18 +49,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nargs="+",
         help="the folder of a sweep, with a folder a job, or of a study",
     )
-    parser.add_argument("--page", metavar="FILE", type=Path, help="where the page of studies goes")
+    parser.add_argument(
+        "--page",
+        metavar="FILE",
+        type=Path,
+        help="where the page of studies goes; by default report.md in the first folder",
+    )
     given = parser.parse_args(words)
     folder = given.folders[0]
     try:
         if len(given.folders) > 1 or given.page or _is_study(folder):
-            print(page(given.folders, given.page or folder / f"{STUDY}.md"), flush=True)
+            made = given.page or folder / f"{STUDY}.md"
+            print(page(given.folders, made), flush=True)
         else:
+            made = folder
             print(report(folder, words), flush=True)
     except PrunerError as error:
         sys.stderr.write(f"{STUDY}: {error}\n")
         return BAD_INPUT
-    print(folder, flush=True)
+    print(made, flush=True)
     return 0
 
 

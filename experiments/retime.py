@@ -11,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from tvm.s_tir import Schedule
+from tvm.s_tir.meta_schedule.utils import shash2hex
 from tvm.s_tir.schedule import Trace
 
 from experiments.arm import Arm, ArmRun, run_arm
@@ -52,6 +53,10 @@ class Bench(Place):
             given_device(described), cfg.target, lambda target: load_task(cfg.workload, target)
         )
         return cls(task, device, cfg.measure)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:  # type: ignore[override]  # they depend on the task
+        return {"workload_hash": shash2hex(self.task.mod)}
 
     @property
     def threads(self) -> int:

@@ -94,6 +94,7 @@ def main(
         sys.stdout.write(usage(study))
         return 0
     new: list[Path] = []
+    goes_on = ""
     try:
         jobs = [word for word in words if word not in _MULTIRUN]
         beside, jobs = _launcher(jobs, several=len(jobs) < len(words))
@@ -110,6 +111,8 @@ def main(
                 f"{_LAUNCHER}=joblib: jobs that run side by side cannot share blocks={shared[0]}. Leave "
                 "blocks out, or leave joblib out."
             )
+        if any("blocks" in cfg and cfg.blocks is None for cfg in configs):
+            goes_on = f"; what is finished stays: the same command with work_dir={folder} goes on from there"
         new = [path for path in (*(Path(cfg.work_dir) for cfg in configs), folder) if not path.exists()]
         # A study of an hour does not end because nobody reads on.
         with terminated_like_interrupted(), redirect_stdout(LastingStream(sys.stdout)):
@@ -122,7 +125,7 @@ def main(
                 path.rmdir()
         return BAD_INPUT
     except KeyboardInterrupt:
-        sys.stderr.write(f"{study}: interrupted\n")
+        sys.stderr.write(f"{study}: interrupted{goes_on}\n")
         return INTERRUPTED
     return 0
 

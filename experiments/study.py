@@ -17,8 +17,9 @@ from pathlib import Path
 from experiments.arm import Arm, ArmError, ArmRun, read_run
 from experiments.block import ArmResult, Block
 from experiments.curves import digest, incumbents
-from experiments.output import commit
+from experiments.output import commit, say
 from experiments.place import Place, Program
+from pruner.errors import ConfigError
 from pruner.report import latency
 
 
@@ -49,7 +50,11 @@ class Study:
             self.say(f"{workload} seed {seed}  kept")
             return block
         if block.machine != self.machine:
-            self.say(f"{workload} seed {seed}  not finished, and begun on another machine: made anew")
+            aside = path.replace(path.with_suffix(".json.old"))
+            self.say(
+                f"{workload} seed {seed}  not finished, and begun on another machine: made anew; what there "
+                f"was is {aside}"
+            )
             block = self._fresh(place, workload, seed)
         missing = [
             arm for arm in arms if arm.name not in block.arms or block.arms[arm.name].error is not None
@@ -58,8 +63,10 @@ class Study:
         for arm in missing:
             self._run(block, arm, place)
             block.save(path)
-        self._retime(block, place)
-        block.save(path)
+        # Where all that were missing failed again, the times of the others stand.
+        if block.ended != block.timed:
+            self._retime(block, place)
+            block.save(path)
         return block
 
     def check(self, workload: str, seed: int, arms: Sequence[Arm]) -> None:
@@ -106,7 +113,8 @@ class Study:
         self._keep(block, arm.name, run, place)
         best = run.contents.best()
         found = f"{run.seconds['total']:.1f} s  {result.trials} trials"
-        self.say(f"{where}  {found}  {latency(best.latency_s if best else None)} by its own timing")
+        how = "by its own timing" if place.times_again else "recorded"
+        self.say(f"{where}  {found}  {latency(best.latency_s if best else None)} {how}")
 
     def _keep(self, block: Block, name: str, run: ArmRun, place: Place) -> None:
         """The run's counts and incumbents, those that were found not to count left out."""
@@ -124,7 +132,7 @@ class Study:
     def _retime(self, block: Block, place: Place) -> None:
         """Times all incumbents in turn. Where one does not count, what its arm held best instead takes its
         place, and all are timed in turn once more."""
-        done = [name for name, arm in block.arms.items() if arm.error is None]
+        done = block.ended
         block.retimed = {}
         while block.programs(done) - set(block.retimed):
             programs = block.programs(done)
@@ -159,3 +167,12 @@ class Study:
 
     def _runs(self, block: Block, name: str) -> Path:
         return self.folder / "runs" / block.name / name
+
+
+def tell_failed(blocks: Sequence[Block]) -> None:
+    """Shows which arms failed. Raises ConfigError where all of them did, of which no table can be made."""
+    for block in blocks:
+        for arm, error in block.failed.items():
+            say(f"{block.workload} seed {block.seed}  {arm} FAILED; the same command tries it again: {error}")
+    if not any(block.ended for block in blocks):
+        raise ConfigError("no arm ended well, so there is no table: mend what is told of them above.")

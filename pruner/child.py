@@ -9,7 +9,7 @@ from contextlib import suppress
 import psutil
 
 _CODE = (
-    "import sys; sys.path.pop(0); from pruner._tvm import import_tvm; import_tvm(); "
+    "import sys; sys.path[0] or sys.path.pop(0); from pruner._tvm import import_tvm; import_tvm(); "
     "from {module} import main; main(*sys.argv[1:])"
 )
 

@@ -50,6 +50,8 @@ def go(tmp_path):
 
 
 def test_a_change_takes_the_place_of_what_is_said_of_its_key_or_group():
+    for changes in (["draft=none", "draft.share=0.5"], ["draft.share=0.5", "draft=none"]):
+        assert changed(["draft=symbol", "draft.size=9", "batch=5"], changes) == ["batch=5", *changes]
     base = ["draft=symbol", "adapt=momentum", "adapt.checkpoint=a", "batch=5"]
     assert changed(base, []) == base
     assert changed(base, ["adapt=scratch"]) == ["draft=symbol", "batch=5", "adapt=scratch"]
@@ -98,7 +100,7 @@ def test_a_base_or_an_arm_that_is_none_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="there is no checkpoint pacm-k80-no_dataflow"):
         Base.load("pruner", "k80").arm("no_dataflow")
     (tmp_path / "mine.yaml").write_text("overrides: [draft=none]\n")
-    with pytest.raises(ConfigError, match="holds overrides: changes are needed"):
+    with pytest.raises(ConfigError, match="arms=mine is no change of a base"):
         base.arm(str(tmp_path / "mine.yaml"))
     (tmp_path / "mine.yaml").write_text("changes: [device=a100-80g]\n")
     assert base.arm(str(tmp_path / "mine.yaml")).overrides[-1] == "device=a100-80g"
@@ -130,6 +132,16 @@ def test_rows_by_hand():
     made.beside = 2
     first, _ = ablation_rows.rows([made], ["full", "other"], (8,))
     assert (first["seconds_to_5pct"], first["seconds"], first["trials_to_5pct"]) == (None, {}, 10)
+
+
+def test_a_block_without_any_program_is_told_and_leaves_the_table():
+    made = block("W", 0, {"full": [(1, 3.0, 80)]})
+    failed = block("V", 0, {"full": [(1, 3.0, 80)]})
+    failed.arms["full"].error, failed.timed, failed.retimed = "exit code 1", [], {}
+    found = ablation_rows.rows([made, failed], ["full"], (2,))
+    assert [row["best_s"] for row in found] == [pytest.approx(80e-6), None]
+    json.dumps(found, allow_nan=False)
+    assert statistics(found, ["full"])["full"]["score"]["mean"] == 1.0
 
 
 def test_the_best_known_is_of_all_seeds_on_one_machine():
@@ -183,7 +195,7 @@ def test_seconds_are_raced_against_tvms_search_and_what_the_paper_is_compared_wi
     seconds = {"full": 2.0, "offline": 4.0, "metaschedule_10": 6.0, "stock": 20.0, "offline_tlp": 12.0}
     one = block("a", 0, {arm: [(10, taken, 50)] for arm, taken in seconds.items()})
     found = speed_ups([one], list(seconds))
-    means = {opponent: {arm: one["mean"] for arm, one in of.items()} for opponent, of in found.items()}
+    means = {of: {arm: round(got["mean"], 6) for arm, got in arms.items()} for of, arms in found.items()}
     assert means == {
         "metaschedule": {"full": 3.0, "offline": 1.5},
         "stock": {"full": 10.0, "offline": 5.0},
@@ -292,16 +304,18 @@ def test_jobs_side_by_side_are_one_table_without_seconds(tmp_path, capsys):
     [
         (["measure=rpc"], "measure=rpc is not accepted: give replay or local"),
         (["arms=[]"], r"arms=\[\] is empty"),
-        (["arms=[full,metaschedule_10]"], "holds overrides: changes are needed"),
+        (["arms=[full,xgb]"], r"arms=xgb is no change of a base.*others=.*in arms: .*no_draft"),
         (["device=null"], "measure=replay needs data= and device="),
         (["tasks=[9]"], "there is no such task"),
         (["tasks=[3]", "programs=2", "source=a100-f1"], r"pacm-a100-f1 was trained on 1 .* 3 \(its 18\)"),
-        (["measure=local"], "data= is of a replay"),
+        (["measure=local"], "data= is of measure=replay"),
+        (["workload=[GMM/0]"], "workload= is of measure=local"),
+        (["source=x86-64"], "trained on programs of a cpu, and device a100-40g is a gpu"),
         (["batch=0"], "batch=0 is not accepted"),
         (["device=a101"], "Unknown device 'a101'"),
         (["device=h100"], "0 was recorded for sm_80; device h100 is sm_90"),
         (["cache=/dev/null"], "cache=/dev/null cannot be used"),
-        (["base=released"], r"of base=released with source=rtx3080: there is no checkpoint rtx3080"),
+        (["base=released"], "base=released starts from a file: source=rtx3080 is none"),
         (["overrides=['batch=2']"], "overrides hold batch, which the study sets itself"),
         (["trial_s=0"], "trial_s=0"),
         (["-m", "hydra/launcher=joblib", "seed=0,1", "measure=local", "data=[]"], "cannot run side by side"),
@@ -335,6 +349,11 @@ def test_finished_studies_on_one_page(go, tmp_path, capsys):
     assert "latency of no_draft over full's | 1.120 |" in page
     together = json.loads((tmp_path / "sweep" / "ablation.json").read_text())
     assert together["arms"]["no_draft"]["blocks"] == 2
+    # Studies that are no jobs of one command stay apart.
+    go("arms=[full]", "seed=[0]", name="apart/first")
+    go("arms=[full]", "seed=[1]", name="apart/second")
+    assert report.main([str(tmp_path / "apart")]) == 0
+    assert (tmp_path / "apart" / "report.md").read_text().count("1 blocks: 0 with seeds") == 2
     # Where the page is elsewhere, it still finds the picture; a block that is there twice is refused.
     other = tmp_path / "pages" / "all.md"
     other.parent.mkdir()

@@ -14,12 +14,19 @@ from experiments.arm import Arm, run_arm
 from experiments.block import Block, Retimed
 from experiments.curves import digest
 from experiments.place import Place, Timings
+from experiments.retime import on_this_machine
 from experiments.study import Study
 from pruner import child
 from pruner.errors import ConfigError
 from tests.experiments.fake_arm import trace
 
 PROGRAM = "tests.experiments.fake_arm"
+PROGRAM_OF = """
+from tvm import te
+def f():
+    a = te.placeholder(({n},), "float32", name="A")
+    return te.create_prim_func([a, te.compute(({n},), lambda i: a[i] + 1.0, name="B")])
+"""
 OURS = [[1.0, 90, "a"], [2.0, None, "f"], [3.0, 50, "b"], [4.0, 70, "c"]]
 THEIRS = [[10.0, 80, "d"], [20.0, 60, "e"]]
 PLAN = {
@@ -137,9 +144,12 @@ def test_on_another_machine_a_further_arm_means_a_new_block(go):
     assert go.ran == ["ours", "third"]
     assert block.machine == "elsewhere"
     assert set(block.arms) == {"ours", "third"}
+    # What had been measured there is not lost.
+    assert set(Block.load(go.path.with_suffix(".json.old")).arms) == {"ours", "theirs"}
+    assert any(".json.old" in line for line in go.said)
 
 
-def test_an_arm_that_fails_is_shown_and_the_rest_go_on(go):
+def test_an_arm_that_fails_is_shown_and_the_rest_go_on(go, device):
     go.plan["ours"]["error"] = True
     block = go("ours", "theirs")
     assert go.ran == ["ours", "theirs"]
@@ -147,6 +157,10 @@ def test_an_arm_that_fails_is_shown_and_the_rest_go_on(go):
     assert any("FAILED: exit code 1\nfirst line\nno luck today" in line for line in go.said)
     assert block.curve("ours") == []
     assert us(block.curve("theirs"))[-1] == (2, 21.0, 99)
+    # Where it fails again, nothing else is done again.
+    asked = len(device.asked)
+    assert go("ours", "theirs") == block
+    assert (go.ran, len(device.asked)) == (["ours"], asked)
     # It is tried again, the other is not.
     del go.plan["ours"]["error"]
     block = go("ours", "theirs")
@@ -193,6 +207,26 @@ def test_a_block_of_other_settings_is_refused(go, tmp_path):
         go("ours", extra=("batch=3",))
 
 
+def test_a_block_of_another_program_is_refused(tmp_path):
+    """A file of the user's own may hold another program by the same name."""
+
+    def study():
+        return Study(3, (), tmp_path, "here", print, on_this_machine(()))
+
+    (tmp_path / "mine.py").write_text(PROGRAM_OF.format(n=64))
+    workload = f"{tmp_path / 'mine.py'}:f"
+    block = study()._fresh(on_this_machine(())(workload), workload, 0)
+    block.save(tmp_path / f"{block.name}.json")
+    study().check(workload, 0, [])
+    (tmp_path / "mine.py").write_text(PROGRAM_OF.format(n=256))
+    with pytest.raises(ConfigError, match=r"workload_hash=\w+, here workload_hash.*blocks=DIR"):
+        study().check(workload, 0, [])
+    # A block that was made before it was told is taken.
+    del block.settings["workload_hash"]
+    block.save(tmp_path / f"{block.name}.json")
+    study().check(workload, 0, [])
+
+
 def test_a_damaged_block_is_refused(go):
     go("ours")
     whole = go.path.read_text()
@@ -208,6 +242,11 @@ def test_a_damaged_block_is_refused(go):
         json.dumps({**found, "arms": {}}),
         json.dumps({**found, "beside": "x"}),
         whole.replace('"latency_s": ', '"latency_s": -'),
+        whole.replace('"latency_s": 9', '"latency_s": Infinity, "was": 9'),
+        json.dumps({**found, "best_s": "x"}),
+        json.dumps({**found, "untuned_s": float("nan")}),
+        '{"a":' * 100_000,
+        whole.replace('"notes": []', '"notes": [1]'),
         whole.replace('"trial": ', '"trial": -'),
         whole.replace('"failures": {', '"failures": {"run": -1'),
     ):
