@@ -222,7 +222,7 @@ class NeuralVerifier(Verifier):
             raise ConfigError(
                 f"the checkpoint sees {', '.join(theirs[0])} with prior {theirs[1]}, this verifier "
                 f"{', '.join(ours[0])} with prior {ours[1]}: choose the settings that it was trained "
-                "with, or make it again"
+                "with (of those that ship, checkpoints/README.md lists them), or make it again"
             )
         if not state["weights"]:
             self._network, self._seen, self._length = None, [], None

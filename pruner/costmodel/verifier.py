@@ -91,7 +91,8 @@ def check_model(state: Mapping[str, Any], model: str) -> None:
     if state.get("model") != model:
         given = state.get("model", "no known model")
         raise ConfigError(
-            f"the checkpoint holds {given}; this verifier accepts {model}: choose that verifier"
+            f"the checkpoint holds {given}; this verifier accepts {model}: choose a checkpoint of {model}, "
+            f"or the verifier that this one is of (verifier={given}, where it is one of ours)"
         )
 
 
